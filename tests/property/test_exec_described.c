@@ -398,7 +398,6 @@ static void sweep(const struct trace *t, uint64_t seed, size_t policies)
 
 TEST(nasty_graphs__run_as_described)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 80; seed++) {
         struct trace *t = exec_traces_nasty(seed, false);
         sweep(t, seed, 5);
@@ -410,7 +409,6 @@ TEST(nasty_graphs__run_as_described)
 
 TEST(training_graphs__run_as_described)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 45; seed++) {
         struct trace *t = exec_traces_random(seed, false);
         sweep(t, seed, 4);
@@ -421,7 +419,6 @@ TEST(training_graphs__run_as_described)
 /* Random programs use what they gave up: banishing says so, and is otherwise sound. */
 TEST(banishing__runs_or_names_what_is_lost)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     size_t good = 0, bad = 0;
     for (uint64_t seed = 1; seed <= 150; seed++) {
@@ -452,7 +449,6 @@ TEST(banishing__runs_or_names_what_is_lost)
 
 TEST(every_policy__runs_as_described_on_chain_and_tree)
 {
-    TEST_UNUSED;
     struct trace_synth synth = {.layers = 10, .bytes = 4096, .weight_bytes = 512, .spread = 1};
     struct trace *t = exec_traces_shape("chain", &synth);
     sweep(t, 1, mem_policy_count);

@@ -145,7 +145,6 @@ static void counted(void)
 
 TEST(mutants_of_training_graphs__are_refused_or_right)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 150; seed++)
         breed(exec_traces_random(seed, true), seed, 60);
     counted();
@@ -153,7 +152,6 @@ TEST(mutants_of_training_graphs__are_refused_or_right)
 
 TEST(mutants_of_nasty_graphs__are_refused_or_right)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 300; seed++)
         breed(exec_traces_nasty(seed, true), seed, 60);
     counted();

@@ -274,19 +274,16 @@ static void sweep_seeds(struct trace *(*make)(uint64_t seed, bool has_mutation),
 
 TEST(training_graphs__obey_the_oracle)
 {
-    TEST_UNUSED;
     sweep_seeds(exec_traces_random, 90);
 }
 
 TEST(nasty_graphs__obey_the_oracle)
 {
-    TEST_UNUSED;
     sweep_seeds(exec_traces_nasty, 120);
 }
 
 TEST(every_policy__obeys_the_oracle_on_every_shape)
 {
-    TEST_UNUSED;
     uint64_t blocks = ebb_heap_live();
     static const struct {
         const char *name;
@@ -308,7 +305,6 @@ TEST(every_policy__obeys_the_oracle_on_every_shape)
 
 TEST(large_graphs__obey_the_oracle)
 {
-    TEST_UNUSED;
     uint64_t blocks = ebb_heap_live();
     for (uint64_t seed = 1; seed <= 2; seed++) {
         struct trace_synth synth = {.ops = 1500,
@@ -332,7 +328,6 @@ TEST(large_graphs__obey_the_oracle)
 /* So many segments that windows are looked for in places only. */
 TEST(crowded_slab__obeys_the_oracle)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace_synth synth = {
         .layers = 12000, .bytes = 8192, .weight_bytes = 256, .seed = 1, .spread = 1};
@@ -358,7 +353,6 @@ TEST(crowded_slab__obeys_the_oracle)
 /* What a program ran before leaves no trace: shared by threads, it must answer as if new. */
 TEST(programs__remember_nothing)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     for (uint64_t seed = 500; seed < 540; seed++) {
         struct trace *t = exec_traces_random(seed, true);

@@ -128,7 +128,6 @@ static void torture_runs(struct trace *t, enum exec_rules rules, bool is_tidy)
 
 TEST(compiling__survives)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct trace *t = exec_traces_nasty(seed, seed % 2);
         struct work work = {.trace = t, .rules = seed % 2 ? EXEC_EBB : EXEC_SIMRD};
@@ -139,7 +138,6 @@ TEST(compiling__survives)
 
 TEST(runs__survive_under_rules_ebb)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 3; seed <= 5; seed++) {
         struct trace *t =
             seed == 3 ? exec_traces_random(seed, true) : exec_traces_nasty(seed, true);
@@ -152,7 +150,6 @@ TEST(runs__survive_under_rules_ebb)
  * after a failure, not lost or half made. */
 TEST(first_run_without_a_limit__survives)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = exec_traces_random(4, true);
     for (uint64_t n = 1;; n++) {
@@ -179,7 +176,6 @@ TEST(first_run_without_a_limit__survives)
 
 TEST(runs__survive_under_rules_simrd)
 {
-    TEST_UNUSED;
     struct trace *t = exec_traces_nasty(7, false);
     torture_runs(t, EXEC_SIMRD, false);
     trace_destroy(t);
@@ -190,7 +186,6 @@ TEST(runs__survive_under_rules_simrd)
 
 TEST(floor__survives)
 {
-    TEST_UNUSED;
     struct trace_synth synth = {.layers = 3, .bytes = 2048, .weight_bytes = 512};
     struct trace *t = exec_traces_shape("chain", &synth);
     struct work work = {.trace = t};

@@ -309,13 +309,11 @@ static void compare(bool has_mutation, uint64_t seeds)
 
 TEST(floor__is_near_the_optimum)
 {
-    TEST_UNUSED;
     compare(false, 150);
 }
 
 TEST(floor__is_near_the_optimum_with_mutation)
 {
-    TEST_UNUSED;
     compare(true, 150);
 }
 
@@ -405,7 +403,6 @@ static bool is_had(const struct residual *r, int units)
 
 TEST(floor__of_residual_blocks_is_the_optimum)
 {
-    TEST_UNUSED;
     struct residual r = {0};
     struct planner_floor_facts facts;
     struct ebb_error err;

@@ -55,7 +55,6 @@ static enum planner_status ask(const struct trace *trace, uint64_t budget, uint6
 
 TEST(floor__is_what_it_says)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 120; seed++) {
         struct trace *trace = make_trace(seed);
         struct ebb_error err;
@@ -84,7 +83,6 @@ TEST(floor__is_what_it_says)
 
 TEST(floor__is_the_same_twice)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct trace *trace = make_trace(seed);
         struct ebb_error err;
@@ -110,7 +108,6 @@ TEST(floor__is_the_same_twice)
 
 TEST(floor__with_tiers_is_lower)
 {
-    TEST_UNUSED;
     double sum = 0;
     int count = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -163,7 +160,6 @@ TEST(floor__with_tiers_is_lower)
 
 TEST(floor__survives_failed_allocations)
 {
-    TEST_UNUSED;
     struct trace *trace = exec_traces_random(7, true);
     struct planner_request request;
     struct ebb_error err;
@@ -231,7 +227,6 @@ static uint64_t executor_floor(const struct trace *trace)
 
 TEST(floor__needs_less_than_the_executor)
 {
-    TEST_UNUSED;
     double sum = 0, bound = 0;
     int count = 0, above = 0;
     for (uint64_t seed = 1; seed <= 90; seed++) {

@@ -76,7 +76,6 @@ TEST(floor__of_every_model_is_within_a_tenth_of_what_must_be_there)
     const char *text = getenv("EBB_TEST_LONG");
     bool is_long = text && *text == '1';
     size_t tried = 0;
-    TEST_UNUSED;
     for (size_t i = 0; i < nn_model_count(); i++) {
         const struct nn_model *model = nn_model_at(i);
         if (!is_long && !is_in_slice(model, i))

@@ -217,35 +217,30 @@ static void play(uint64_t seed, enum mem_numerator numerator)
 
 TEST(regions__equal_walks_from_scratch)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 40; seed++)
         play(seed, seed % 4 ? MEM_REGION : MEM_UNION);
 }
 
 TEST(ancestors__equal_walks_from_scratch)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 101; seed <= 140; seed++)
         play(seed, MEM_ANCESTORS);
 }
 
 TEST(classes__cover_what_is_away_nearby)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 201; seed <= 260; seed++)
         play(seed, MEM_EQ);
 }
 
 TEST(local__is_the_own_cost)
 {
-    TEST_UNUSED;
     play(301, MEM_LOCAL);
 }
 
 /* Every list is free of duplicates and sorted by birth, and both directions tell the same. */
 TEST(graphs__list_each_edge_once_in_order)
 {
-    TEST_UNUSED;
     static struct scene w;
     struct ebb_error err;
     for (uint64_t seed = 1; seed <= 30; seed++) {

@@ -81,7 +81,6 @@ static void try_model(const struct nn_model *m, uint64_t *state, int *built, int
 
 TEST(options__build_or_explain)
 {
-    TEST_UNUSED;
     uint64_t state = 20;
     int built = 0, refused = 0;
     for (size_t i = 0; i < nn_model_count(); i++)

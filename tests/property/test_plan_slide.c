@@ -55,7 +55,6 @@ static void check_plan(const struct trace *trace, struct plan *plan, uint64_t *m
 
 TEST(sliding__reaches_the_byte_sum)
 {
-    TEST_UNUSED;
     uint64_t moved = 0;
     size_t planned = 0;
     for (size_t shape = 0; shape < trace_shape_count; shape++)

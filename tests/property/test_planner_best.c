@@ -25,7 +25,6 @@ static void check_budgets(const struct trace *trace, const double *ratios, size_
 
 TEST(best__is_not_above_others_on_traces)
 {
-    TEST_UNUSED;
     static const double ratios[] = {0.85, 0.55};
     static const char *const shapes[] = {"chain", "unet",   "transformer",
                                          "lstm",  "resnet", "random"};
@@ -52,7 +51,6 @@ TEST(best__is_not_above_others_on_traces)
 
 TEST(best__is_not_above_others_on_graphs)
 {
-    TEST_UNUSED;
     static const double ratios[] = {0.9, 0.6};
     static const char *const graphs[] = {"unit_linear_8", "weighted_linear_8_s1", "randdag10_s1",
                                          "linear8_b32_flops", "vgg16_b256_flops"};

@@ -182,7 +182,6 @@ static void compare_split(const struct small *g, const struct trace *trace, unsi
 
 TEST(split_program__never_passes_exhaustive_search)
 {
-    TEST_UNUSED;
     uint64_t random = 77;
     size_t tight = 0;
     for (unsigned round = 0; round < 16; round++) {
@@ -203,7 +202,6 @@ TEST(split_program__never_passes_exhaustive_search)
 
 TEST(best__equals_exhaustive_search)
 {
-    TEST_UNUSED;
     uint64_t random = 20260801;
     for (unsigned round = 0; round < 12; round++) {
         struct small g;

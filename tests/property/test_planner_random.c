@@ -67,7 +67,6 @@ static void run_all(const struct trace *trace, size_t *planned)
 
 TEST(planners__hand_out_legal_plans_only)
 {
-    TEST_UNUSED;
     size_t planned = 0;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct trace *trace = make_trace("random", 40, seed, seed % 2 == 0);
@@ -85,7 +84,6 @@ TEST(planners__hand_out_legal_plans_only)
 
 TEST(best__with_bounds_is_legal_on_traces)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         struct trace *trace = make_trace("random", 30, seed, seed > 2);
         struct planner_facts facts;
@@ -105,7 +103,6 @@ TEST(best__with_bounds_is_legal_on_traces)
 
 TEST(best__is_deterministic)
 {
-    TEST_UNUSED;
     struct trace *trace = make_trace("chain", 24, 3, false);
     struct planner_facts facts;
     struct planner_result results[2];
@@ -134,7 +131,6 @@ TEST(best__is_deterministic)
 
 TEST(best__survives_failed_allocations)
 {
-    TEST_UNUSED;
     struct trace *trace = make_trace("chain", 4, 3, false);
     struct planner_facts facts;
     struct ebb_error err;

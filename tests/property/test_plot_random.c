@@ -111,7 +111,6 @@ static struct random_chart chart;
 
 TEST(terminal__stays_within_its_columns)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= CHARTS; seed++) {
         uint64_t rng = seed;
         struct ebb_str out;
@@ -133,7 +132,6 @@ TEST(terminal__stays_within_its_columns)
 
 TEST(converter__draws_every_picture)
 {
-    TEST_UNUSED;
     static const char *const suffixes[] = {"svg", "png", "pdf"};
     if (system("rsvg-convert --version > /dev/null 2>&1") != 0)
         skip();

@@ -88,7 +88,6 @@ static struct trace *shaken(const struct trace *t, uint64_t seed)
 
 TEST(native__loses_nothing)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
         struct ebb_error err;
         char why[200];
@@ -144,7 +143,6 @@ static bool check_log(const struct trace *t, uint64_t seed)
 
 TEST(log__keeps_what_it_does_not_admit_to_lose)
 {
-    TEST_UNUSED;
     int kept = 0;
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
         struct trace *t = random_trace(seed);

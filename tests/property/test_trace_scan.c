@@ -57,7 +57,6 @@ static bool same_record(const struct trace_dtr_record *a, const struct trace_dtr
 
 TEST(fast_path__agrees_with_json_on_damaged_lines)
 {
-    TEST_UNUSED;
     static const char alphabet[] = "\"\\{}[]:, x0123456789-AETNMS\t\x01\x80\xc3";
     struct trace_dtr_record fast = {.has = 0}, slow = {.has = 0};
     uint64_t rng = 5;
@@ -97,7 +96,6 @@ TEST(fast_path__agrees_with_json_on_damaged_lines)
 
 TEST(logger_lines__take_the_fast_path)
 {
-    TEST_UNUSED;
     struct trace_dtr_record record = {.has = 0};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         CHECK(trace_dtr_scan_fast(&record, lines[i], strlen(lines[i])));
@@ -122,7 +120,6 @@ static void spell_slowly(const char *log, size_t length, struct ebb_str *out)
 
 TEST(logs__mean_the_same_however_they_are_spelled)
 {
-    TEST_UNUSED;
     for (uint32_t seed = 0; seed < 60; seed++) {
         struct ebb_error err;
         char path[] = "/tmp/ebb_test_trace_XXXXXX", why[200];

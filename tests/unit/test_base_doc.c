@@ -26,7 +26,6 @@ static void check_json(const struct ebb_doc_node *node, const char *want)
 
 TEST(json__tree_keeps_order_and_positions)
 {
-    TEST_UNUSED;
     const struct ebb_doc_node *root =
         json("{\"z\": 1, // note\n \"a\": [true, null,\n  \"x\\u0000y\"], \"n\": -2.50}");
     CHECK_EQ(root->kind, EBB_DOC_MAP);
@@ -47,7 +46,6 @@ TEST(json__tree_keeps_order_and_positions)
 
 TEST(json__duplicate_keys_are_refused)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     const struct ebb_doc_node *root = NULL;
     const char *few = "{\"a\": 1,\n \"b\": 2,\n \"a\": 3}";
@@ -68,7 +66,6 @@ TEST(json__duplicate_keys_are_refused)
 
 TEST(readers__fall_back)
 {
-    TEST_UNUSED;
     const struct ebb_doc_node *map = json("{\"s\":\"x\",\"i\":3,\"d\":2.5,\"b\":true,\"n\":null}");
     CHECK_STR(ebb_doc_string(map, "s", "f"), "x");
     CHECK_STR(ebb_doc_string(map, "i", "f"), "f");
@@ -85,7 +82,6 @@ TEST(readers__fall_back)
 
 TEST(build__append_and_set)
 {
-    TEST_UNUSED;
     struct ebb_doc_node *map = ebb_doc_new(&arena, EBB_DOC_MAP);
     struct ebb_doc_node *list = ebb_doc_new(&arena, EBB_DOC_LIST);
     for (int i = 0; i < 100; i++) {
@@ -113,7 +109,6 @@ TEST(build__append_and_set)
 /* A node copied by assignment and then changed leaves the original alone, parsed or built. */
 TEST(build__copies_are_independent)
 {
-    TEST_UNUSED;
     const struct ebb_doc_node *parsed = json("{\"a\":1,\"b\":2,\"c\":3,\"d\":4,\"e\":5}");
     struct ebb_doc_node one = *parsed, two = *parsed;
     CHECK(ebb_doc_set(&arena, &one, "x", ebb_doc_new_int(&arena, 1)));
@@ -131,7 +126,6 @@ TEST(build__copies_are_independent)
 
 TEST(equal__by_value)
 {
-    TEST_UNUSED;
     static const struct {
         const char *a, *b;
         bool is_equal;
@@ -159,7 +153,6 @@ TEST(equal__by_value)
 
 TEST(load__by_suffix)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     const struct ebb_doc_node *root = NULL;
     CHECK_EQ(ebb_doc_load(&arena, "/nonexistent/x.json", &root, &err), EBB_EIO);
@@ -200,7 +193,6 @@ static void torture(parse_fn parse, const char *text, const char *want)
 
 TEST(torture__json)
 {
-    TEST_UNUSED;
     struct ebb_str text, want;
     ebb_str_init(&text);
     ebb_str_init(&want);
@@ -219,7 +211,6 @@ TEST(torture__json)
 
 TEST(torture__yaml)
 {
-    TEST_UNUSED;
     struct ebb_str text, want;
     ebb_str_init(&text);
     ebb_str_init(&want);
@@ -240,7 +231,6 @@ TEST(torture__yaml)
 
 TEST(torture__building)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     bool is_done = false;
     for (uint64_t nth = 1; !is_done && nth < 100; nth++) {

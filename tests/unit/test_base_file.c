@@ -39,7 +39,6 @@ static int count_files(void)
 
 TEST(write__replaces_whole_files)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     CHECK_OK(ebb_file_write_atomic(in_folder("a"), "first", 5, &err), &err);
     check_content(in_folder("a"), "first");
@@ -52,7 +51,6 @@ TEST(write__replaces_whole_files)
 
 TEST(out__abort_leaves_the_old_file)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct ebb_file_out out;
     CHECK_OK(ebb_file_write_atomic(in_folder("a"), "old", 3, &err), &err);
@@ -72,7 +70,6 @@ TEST(out__abort_leaves_the_old_file)
 
 TEST(out__keeps_permissions_and_links)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct stat st;
     char link[256];
@@ -90,7 +87,6 @@ TEST(out__keeps_permissions_and_links)
 
 TEST(out__writes_devices_in_place)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct stat st;
     CHECK_OK(ebb_file_write_atomic("/dev/null", "x", 1, &err), &err);
@@ -102,7 +98,6 @@ TEST(out__writes_devices_in_place)
 
 TEST(errors__name_path_and_reason)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct ebb_file_view view;
     CHECK_EQ(ebb_file_view_open(&view, in_folder("none"), 10, &err), EBB_EIO);
@@ -116,7 +111,6 @@ TEST(errors__name_path_and_reason)
 
 TEST(view__limits_size)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct ebb_file_view view;
     CHECK_OK(ebb_file_write_atomic(in_folder("a"), "12345", 5, &err), &err);
@@ -134,7 +128,6 @@ TEST(view__limits_size)
 
 TEST(view__reads_pipes)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct ebb_file_view view;
     int ends[2], old = dup(0);
@@ -153,7 +146,6 @@ TEST(view__reads_pipes)
 
 TEST(mkdirs__makes_the_whole_path)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct stat st;
     CHECK_OK(ebb_file_mkdirs(in_folder("a/b//c/"), &err), &err);
@@ -168,7 +160,6 @@ TEST(mkdirs__makes_the_whole_path)
 
 TEST(write__out_of_memory_leaves_nothing)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     struct ebb_error err;
     enum ebb_status status = EBB_ENOMEM;

@@ -7,7 +7,6 @@
 
 TEST(heap__counts_live_blocks)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live(), calls = ebb_heap_calls();
     void *a = ebb_alloc(0), *b = ebb_calloc(3, 7), *c = ebb_strdup("text");
     void *d = ebb_alloc_aligned(256, 100);
@@ -27,7 +26,6 @@ TEST(heap__counts_live_blocks)
 
 TEST(heap__fails_exactly_the_nth_call)
 {
-    TEST_UNUSED;
     ebb_heap_fail_at(2);
     void *a = ebb_alloc(1), *b = ebb_alloc(1), *c = ebb_alloc(1);
     CHECK(a && !b && c);
@@ -46,7 +44,6 @@ TEST(heap__fails_exactly_the_nth_call)
 
 TEST(heap__refuses_sizes_that_overflow)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     CHECK(!ebb_calloc(SIZE_MAX / 2, 3));
     CHECK(!ebb_realloc(NULL, SIZE_MAX / 2, 3));
@@ -59,7 +56,6 @@ TEST(heap__refuses_sizes_that_overflow)
 
 TEST(strndup__stops_at_terminator_or_limit)
 {
-    TEST_UNUSED;
     char *a = ebb_strndup("abcdef", 3), *b = ebb_strndup("ab", 30);
     CHECK_STR(a, "abc");
     CHECK_STR(b, "ab");
@@ -69,7 +65,6 @@ TEST(strndup__stops_at_terminator_or_limit)
 
 TEST(grow__doubles_and_keeps_content)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     int *v = NULL;
     size_t capacity = 0;
@@ -98,7 +93,6 @@ static void churn(void *context, size_t i)
 
 TEST(heap__counts_from_many_threads)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live(), calls = ebb_heap_calls();
     CHECK_EQ(ebb_parallel(4, 50, churn, NULL, NULL), EBB_OK);
     CHECK_EQ(ebb_heap_live(), live);
@@ -107,7 +101,6 @@ TEST(heap__counts_from_many_threads)
 
 TEST(arena__aligns_and_never_overlaps)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     struct ebb_arena arena;
     ebb_arena_init(&arena);
@@ -128,7 +121,6 @@ TEST(arena__aligns_and_never_overlaps)
 
 TEST(arena__zero_bytes_have_an_address)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     ebb_arena_init(&arena);
     void *a = ebb_arena_alloc(&arena, 0), *b = ebb_arena_alloc(&arena, 0);
@@ -142,7 +134,6 @@ TEST(arena__zero_bytes_have_an_address)
 
 TEST(arena__reset_reuses_one_block)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     ebb_arena_init(&arena);
     ebb_arena_reset(&arena);
@@ -157,7 +148,6 @@ TEST(arena__reset_reuses_one_block)
 
 TEST(arena__large_request_keeps_the_free_part)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     ebb_arena_init(&arena);
     char *a = ebb_arena_alloc(&arena, 16);
@@ -169,7 +159,6 @@ TEST(arena__large_request_keeps_the_free_part)
 
 TEST(arena__texts)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     ebb_arena_init(&arena);
     CHECK_STR(ebb_arena_strndup(&arena, "abcdef", 4), "abcd");
@@ -189,7 +178,6 @@ TEST(arena__texts)
 
 TEST(swap__exchanges_all_bytes)
 {
-    TEST_UNUSED;
     static unsigned char a[1000], b[1000];
     static const size_t sizes[] = {0, 1, 8, 255, 256, 257, 1000};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
@@ -203,7 +191,6 @@ TEST(swap__exchanges_all_bytes)
 
 TEST(sorted__finds_the_first_that_is_not_below)
 {
-    TEST_UNUSED;
     static const uint32_t list[] = {2, 4, 4, 9};
     static const struct {
         uint64_t key;

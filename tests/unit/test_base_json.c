@@ -59,7 +59,6 @@ static void check_events(const char *text, unsigned flags, const char *want)
 
 TEST(reader__gives_events_with_positions)
 {
-    TEST_UNUSED;
     check_events("{\"a\": [1, -2.5,\r\n  true], // note\n \"b\":null}", EBB_JSON_ONE,
                  "1:1 { 1:2 K=a 1:7 [ 1:8 I=1 1:11 N=-2.5 2:3 true 2:7 ] 3:2 K=b 3:6 n 3:10 }");
     check_events("// only comments\n\n[] // end", EBB_JSON_ONE, "3:1 [ 3:2 ]");
@@ -70,7 +69,6 @@ TEST(reader__gives_events_with_positions)
 
 TEST(reader__many_values)
 {
-    TEST_UNUSED;
     check_events("", EBB_JSON_MANY, "");
     check_events(" \n\n", EBB_JSON_MANY, "");
     check_events("{\"a\":1}\n{\"a\":2}\n", EBB_JSON_MANY,
@@ -80,7 +78,6 @@ TEST(reader__many_values)
 
 TEST(reader__decodes_escapes)
 {
-    TEST_UNUSED;
     check_events("\"a\\\"\\\\\\/\\b\\f\\n\\r\\tz\"", EBB_JSON_ONE, "1:1 S=a\"\\/\b\f\n\r\tz");
     check_events("\"\\u0041\\u00e9\\u20ac\\ud83d\\ude00!\"", EBB_JSON_ONE,
                  "1:1 S=A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80!");
@@ -98,7 +95,6 @@ TEST(reader__decodes_escapes)
 
 TEST(reader__plain_strings_are_slices_without_heap)
 {
-    TEST_UNUSED;
     static const char text[] = "{\"NAME\":\"x7690\",\"MEMORY\":\"1728\",\"A\":[1,2.5e3,true]}";
     uint64_t calls = ebb_heap_calls();
     struct ebb_json r;
@@ -115,7 +111,6 @@ TEST(reader__plain_strings_are_slices_without_heap)
 
 TEST(reader__integers_keep_64_bits)
 {
-    TEST_UNUSED;
     check_events("[9223372036854775807,-9223372036854775808,9007199254740993,0,-0]", EBB_JSON_ONE,
                  "1:1 [ 1:2 I=9223372036854775807 1:22 I=-9223372036854775808 "
                  "1:43 I=9007199254740993 1:60 I=0 1:62 I=0 1:64 ]");
@@ -141,7 +136,6 @@ struct bad_case {
 
 TEST(reader__refuses_what_the_rfc_refuses)
 {
-    TEST_UNUSED;
     static const struct bad_case bad[] = {
         {"", "1:1"},
         {" ", "1:2"},
@@ -233,7 +227,6 @@ TEST(reader__refuses_what_the_rfc_refuses)
 /* Every byte at every place of a string longer than the scanner's step of eight. */
 TEST(reader__strings_byte_by_byte)
 {
-    TEST_UNUSED;
     for (size_t at = 0; at < 20; at++) {
         for (int c = 1; c < 256; c++) {
             char text[24] = "\"abcdefghijklmnopqrst\"";
@@ -255,7 +248,6 @@ TEST(reader__strings_byte_by_byte)
 
 TEST(reader__limits_depth)
 {
-    TEST_UNUSED;
     char text[140];
     struct ebb_error err;
     struct ebb_str out;
@@ -271,7 +263,6 @@ TEST(reader__limits_depth)
 
 TEST(skip__passes_whole_values)
 {
-    TEST_UNUSED;
     static const char text[] = "{\"a\":[1,{\"b\":[2,3]},4],\"c\":{\"d\":{}},\"e\":5}";
     struct ebb_json r;
     struct ebb_json_event e;
@@ -296,7 +287,6 @@ TEST(skip__passes_whole_values)
 
 TEST(reader__out_of_memory_in_escapes)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     struct ebb_json r;
     struct ebb_json_event e;
@@ -331,7 +321,6 @@ static void write_sample(struct ebb_json_writer *w)
 
 TEST(writer__one_line_and_indented)
 {
-    TEST_UNUSED;
     struct ebb_str out;
     struct ebb_json_writer w;
     ebb_str_init(&out);
@@ -360,7 +349,6 @@ TEST(writer__one_line_and_indented)
 
 TEST(writer__values_one_after_another)
 {
-    TEST_UNUSED;
     struct ebb_str out;
     struct ebb_json_writer w;
     ebb_str_init(&out);
@@ -379,7 +367,6 @@ TEST(writer__values_one_after_another)
 /* Random bytes as a string: written, read back, the same (malformed ones apart). */
 TEST(writer__strings_survive_the_round_trip)
 {
-    TEST_UNUSED;
     uint64_t seed = 9;
     struct ebb_str out;
     ebb_str_init(&out);

@@ -118,7 +118,6 @@ static const char *read(const char *yaml, struct record *record)
 
 TEST(read__values_of_every_kind_arrive)
 {
-    TEST_UNUSED;
     struct record r = {0};
     CHECK_STR(read("{text: a, word: beta, count: 3.0, share: '2e-1', color: BLUE, bytes: 48MiB, "
                    "pair: [1, 2.5], ints: [1, 2], numbers: 7, files: [x, y], inner: {depth: 4}}",
@@ -138,7 +137,6 @@ TEST(read__values_of_every_kind_arrive)
 
 TEST(read__what_is_absent_or_null_stays)
 {
-    TEST_UNUSED;
     struct record r = {.count = 5, .color = GREEN, .flag = false};
     CHECK_STR(read("{count: null, share: 0.5}", &r), "");
     CHECK(r.count == 5 && r.color == GREEN && r.flag);
@@ -147,7 +145,6 @@ TEST(read__what_is_absent_or_null_stays)
 
 TEST(read__every_mistake_is_one_finding)
 {
-    TEST_UNUSED;
     struct record r = {.count = 5};
     CHECK_STR(read("count: 11\nshare: 1\nflag: 1\ncolor: gren\nword: bet\nbytes: 0\n", &r),
               "1:8: count: found 11, allowed: an integer > 0, <= 10;"
@@ -168,7 +165,6 @@ TEST(read__every_mistake_is_one_finding)
 
 TEST(section__unknown_keys_have_a_nearest_one)
 {
-    TEST_UNUSED;
     struct record r = {0};
     struct ebb_section some = {.only = "text count", .also = "name", .what = "model x"};
     CHECK_STR(read_as(some, "{name: 1, cuont: 1}", &r),
@@ -181,7 +177,6 @@ TEST(section__unknown_keys_have_a_nearest_one)
 
 TEST(text__of_a_command_line_is_read_by_the_same_rows)
 {
-    TEST_UNUSED;
     struct record r = {0};
     struct ebb_str why;
     ebb_str_init(&why);
@@ -196,7 +191,6 @@ TEST(text__of_a_command_line_is_read_by_the_same_rows)
 
 TEST(error__is_the_first_and_their_number)
 {
-    TEST_UNUSED;
     struct record r = {0};
     struct ebb_reading reading;
     struct ebb_error err = {0};

@@ -13,7 +13,6 @@
 
 TEST(log__one_line_with_level_and_name)
 {
-    TEST_UNUSED;
     char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
@@ -36,7 +35,6 @@ static void log_lines(void *context, size_t i)
 
 TEST(log__lines_of_threads_stay_whole)
 {
-    TEST_UNUSED;
     FILE *stream = tmpfile();
     struct ebb_log log = {.stream = stream, .name = "t"};
     CHECK_EQ(ebb_parallel(4, 8, log_lines, &log, NULL), EBB_OK);
@@ -54,7 +52,6 @@ TEST(log__lines_of_threads_stay_whole)
 
 TEST(progress__is_silent_in_a_pipe)
 {
-    TEST_UNUSED;
     int ends[2], old = dup(STDERR_FILENO);
     CHECK_EQ(pipe(ends), 0);
     dup2(ends[1], STDERR_FILENO);
@@ -72,7 +69,6 @@ TEST(progress__is_silent_in_a_pipe)
 /* On a pseudo terminal: a bar appears, and is wiped at the end. */
 TEST(progress__draws_on_a_terminal)
 {
-    TEST_UNUSED;
     int master = posix_openpt(O_RDWR | O_NOCTTY), old = dup(STDERR_FILENO);
     if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
         skip();

@@ -8,7 +8,6 @@
 
 TEST(map__agrees_with_a_table)
 {
-    TEST_UNUSED;
     enum { KEYS = 500 };
     uint64_t table[KEYS], seed = 3;
     bool has[KEYS] = {false};
@@ -42,7 +41,6 @@ TEST(map__agrees_with_a_table)
 
 TEST(map__survives_running_out)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live(), value;
     struct ebb_map map;
     ebb_map_init(&map);
@@ -63,7 +61,6 @@ TEST(map__survives_running_out)
 
 TEST(strmap__copies_keys_and_overwrites)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live(), value;
     struct ebb_strmap map;
     char key[32];
@@ -88,7 +85,6 @@ TEST(strmap__copies_keys_and_overwrites)
 
 TEST(strmap__survives_running_out)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     struct ebb_strmap map;
     ebb_strmap_init(&map);

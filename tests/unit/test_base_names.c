@@ -33,7 +33,6 @@ static bool is_json(const void *context, DIR *dir, const struct dirent *entry)
 
 TEST(names__are_sorted_without_the_folder_itself)
 {
-    TEST_UNUSED;
     struct ebb_names names = {0};
     struct ebb_error err;
     CHECK_OK(ebb_names_read(&names, opendir(folder), NULL, NULL, &err), &err);
@@ -47,7 +46,6 @@ TEST(names__are_sorted_without_the_folder_itself)
 
 TEST(names__go_behind_those_that_are_there)
 {
-    TEST_UNUSED;
     struct ebb_names names = {0};
     struct ebb_error err;
     CHECK_OK(ebb_names_add(&names, "z", &err), &err);
@@ -69,7 +67,6 @@ static enum ebb_status read_all(void *context)
 
 TEST(names__leak_nothing_when_memory_is_out)
 {
-    TEST_UNUSED;
     torture(read_all, folder, 100);
 }
 

@@ -18,7 +18,6 @@ static enum ebb_status shell(const char *script, const char *input, uint64_t tim
 
 TEST(run__appends_what_it_writes)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct ebb_str out;
     ebb_str_init(&out);
@@ -31,7 +30,6 @@ TEST(run__appends_what_it_writes)
 
 TEST(run__tells_how_it_failed_and_keeps_the_output)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct ebb_str out;
     ebb_str_init(&out);
@@ -50,7 +48,6 @@ TEST(run__tells_how_it_failed_and_keeps_the_output)
 
 TEST(run__ends_what_does_not_end)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct ebb_str out;
     ebb_str_init(&out);
@@ -63,7 +60,6 @@ TEST(run__ends_what_does_not_end)
 
 TEST(run__hands_over_more_than_a_pipe_holds)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct ebb_str input, out;
     ebb_str_init(&input);

@@ -27,7 +27,6 @@ static void check_bytes(uint32_t seed, const struct ebb_doc_node *expected)
 
 TEST(mt__reproduces_the_search_vectors)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     ebb_arena_init(&arena);
     const struct ebb_doc_node *cases =
@@ -59,7 +58,6 @@ TEST(mt__reproduces_the_search_vectors)
 /* Values of numpy 1.24.2, np.random.RandomState(7).randint(low, high). */
 TEST(mt__bounded_integers_are_numpys)
 {
-    TEST_UNUSED;
     static const int64_t wide[] = {-3204046499487750972, 551904368352831990,  3475536756154880211,
                                    -489481035468163481,  4205664258540301497, -3901562524074702313};
     static const int64_t forty[] = {752595690692, 108744157686, 291964244179,
@@ -91,7 +89,6 @@ TEST(mt__bounded_integers_are_numpys)
 
 TEST(mt__runs_on_after_many_refills)
 {
-    TEST_UNUSED;
     struct ebb_mt19937 rng;
     double value = 0;
     ebb_mt_seed(&rng, UINT32_MAX);
@@ -115,7 +112,6 @@ static void read_words(const struct ebb_doc_node *map, const char *key, uint32_t
 
 TEST(philox__known_answers)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     ebb_arena_init(&arena);
     const struct ebb_doc_node *root = load(&arena, EBB_SOURCE_DIR "/tests/golden/base/rng.json");
@@ -145,7 +141,6 @@ TEST(philox__known_answers)
 /* First outputs for seed 1234567, as published with the algorithm. */
 TEST(splitmix64__known_answers)
 {
-    TEST_UNUSED;
     uint64_t state = 1234567;
     CHECK_EQ(ebb_splitmix64(&state), UINT64_C(6457827717110365317));
     CHECK_EQ(ebb_splitmix64(&state), UINT64_C(3203168211198807973));

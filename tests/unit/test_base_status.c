@@ -6,7 +6,6 @@
 
 TEST(fail__fills_code_and_text)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     CHECK_EQ(ebb_fail(&err, EBB_EBUDGET, "step %d needs %s", 41, "512 MiB"), EBB_EBUDGET);
     CHECK_EQ(err.status, EBB_EBUDGET);
@@ -15,7 +14,6 @@ TEST(fail__fills_code_and_text)
 
 TEST(fail__without_error_returns_code)
 {
-    TEST_UNUSED;
     CHECK_EQ(ebb_fail(NULL, EBB_EIO, "x"), EBB_EIO);
     CHECK_EQ(ebb_context(NULL, EBB_EIO, "x"), EBB_EIO);
     CHECK_EQ(ebb_no_memory(NULL, 5), EBB_ENOMEM);
@@ -23,7 +21,6 @@ TEST(fail__without_error_returns_code)
 
 TEST(fail__cuts_long_messages_visibly)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     char longer[3000];
     memset(longer, 'x', sizeof longer - 1);
@@ -35,7 +32,6 @@ TEST(fail__cuts_long_messages_visibly)
 
 TEST(fail__may_quote_its_own_message)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     ebb_fail(&err, EBB_EINPUT, "inner");
     ebb_fail(&err, EBB_EINPUT, "outer (%s)", err.message);
@@ -44,7 +40,6 @@ TEST(fail__may_quote_its_own_message)
 
 TEST(context__stands_before_the_message)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     ebb_fail(&err, EBB_EIO, "disk full");
     CHECK_EQ(ebb_context(&err, err.status, "checkpoint %d", 3), EBB_EIO);
@@ -58,7 +53,6 @@ TEST(context__stands_before_the_message)
 
 TEST(text__names_every_status)
 {
-    TEST_UNUSED;
     CHECK_STR(ebb_status_text(EBB_OK), "ok");
     CHECK_STR(ebb_status_text(EBB_EINTERNAL), "internal error");
     CHECK_STR(ebb_status_text((enum ebb_status)77), "unknown status");

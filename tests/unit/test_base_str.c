@@ -11,7 +11,6 @@
 
 TEST(str__grows_and_terminates)
 {
-    TEST_UNUSED;
     struct ebb_str s;
     ebb_str_init(&s);
     CHECK_STR(ebb_str_c(&s), "");
@@ -35,7 +34,6 @@ TEST(str__grows_and_terminates)
 
 TEST(str__stays_empty_after_running_out)
 {
-    TEST_UNUSED;
     struct ebb_str s;
     ebb_str_init(&s);
     ebb_str_add(&s, "kept?");
@@ -52,7 +50,6 @@ TEST(str__stays_empty_after_running_out)
 
 TEST(str__take_hands_over)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     struct ebb_str s;
     ebb_str_init(&s);
@@ -70,7 +67,6 @@ TEST(str__take_hands_over)
 
 TEST(bytes__are_read_exactly)
 {
-    TEST_UNUSED;
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -100,7 +96,6 @@ TEST(bytes__are_read_exactly)
 
 TEST(bytes__refuse_what_is_unclear)
 {
-    TEST_UNUSED;
     static const char *const bad[] = {"",
                                       "MiB",
                                       "-1",
@@ -134,7 +129,6 @@ TEST(bytes__refuse_what_is_unclear)
 
 TEST(format_bytes__three_digits)
 {
-    TEST_UNUSED;
     char b[40];
     CHECK_STR(ebb_format_bytes(0, b, sizeof b), "0 B");
     CHECK_STR(ebb_format_bytes(512, b, sizeof b), "512 B");
@@ -150,7 +144,6 @@ TEST(format_bytes__three_digits)
 
 TEST(format_ns__picks_the_unit)
 {
-    TEST_UNUSED;
     char b[40];
     CHECK_STR(ebb_format_ns(950, b, sizeof b), "950 ns");
     CHECK_STR(ebb_format_ns(1200000, b, sizeof b), "1.20 ms");
@@ -164,7 +157,6 @@ TEST(format_ns__picks_the_unit)
 
 TEST(integers__are_strict)
 {
-    TEST_UNUSED;
     uint64_t u = 5;
     int64_t i = 5;
     CHECK(ebb_parse_u64("18446744073709551615", &u) && u == UINT64_MAX);
@@ -188,7 +180,6 @@ static void same_as_strtod(const char *text)
 
 TEST(double__is_correctly_rounded)
 {
-    TEST_UNUSED;
     static const char *const texts[] = {"0",
                                         "-0",
                                         "1",
@@ -228,7 +219,6 @@ TEST(double__is_correctly_rounded)
 
 TEST(double__random_bits_survive_the_text)
 {
-    TEST_UNUSED;
     uint64_t seed = 1;
     for (int i = 0; i < 20000; i++) {
         uint64_t bits = ebb_splitmix64(&seed);
@@ -246,7 +236,6 @@ TEST(double__random_bits_survive_the_text)
 
 TEST(double__refuses_what_is_no_number)
 {
-    TEST_UNUSED;
     static const char *const bad[] = {"",      ".",      "-",   "+",     "e5",      "1e",    "1e+",
                                       "nan",   "inf",    "0x1", "1 ",    " 1",      "1.2.3", "1,5",
                                       "1e400", "-1e999", "1f",  "1e5.5", "infinity"};
@@ -260,7 +249,6 @@ TEST(double__refuses_what_is_no_number)
 
 TEST(format_double__is_short)
 {
-    TEST_UNUSED;
     char b[40];
     CHECK_STR(ebb_format_double(0.1, b, sizeof b), "0.1");
     CHECK_STR(ebb_format_double(1e-5, b, sizeof b), "1e-05");
@@ -275,7 +263,6 @@ TEST(format_double__is_short)
 
 TEST(double__ignores_the_locale)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE.utf8", "ps_AF"};
     const char *got = NULL;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !got; i++)
@@ -292,7 +279,6 @@ TEST(double__ignores_the_locale)
 
 TEST(nearest__finds_misspellings_only)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"learning_rate", "batch_size", "lru", "dtr", "dtr_eq"};
     size_t n = sizeof names / sizeof names[0];
     CHECK_STR(ebb_nearest("lerning_rate", names, n), "learning_rate");

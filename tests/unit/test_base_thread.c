@@ -14,7 +14,6 @@ static void add_one(void *context, size_t i)
 
 TEST(parallel__runs_each_index_once)
 {
-    TEST_UNUSED;
     int counts[1000] = {0};
     for (int threads = 0; threads < 9; threads++)
         CHECK_EQ(ebb_parallel(threads, 1000, add_one, counts, NULL), EBB_OK);
@@ -33,7 +32,6 @@ static void note_order(void *context, size_t i)
 
 TEST(parallel__one_thread_keeps_order)
 {
-    TEST_UNUSED;
     size_t next = 0;
     CHECK_EQ(ebb_parallel(1, 50, note_order, &next, NULL), EBB_OK);
     CHECK_EQ(next, 50);
@@ -41,13 +39,11 @@ TEST(parallel__one_thread_keeps_order)
 
 TEST(cpu_count__is_positive)
 {
-    TEST_UNUSED;
     CHECK(ebb_cpu_count() >= 1);
 }
 
 TEST(queue__is_first_in_first_out)
 {
-    TEST_UNUSED;
     struct ebb_queue *q;
     int items[3];
     void *got = NULL;
@@ -100,7 +96,6 @@ static void *consume(void *argument)
 
 TEST(queue__loses_nothing_between_threads)
 {
-    TEST_UNUSED;
     static struct traffic t;
     pthread_t producers[2], consumers[3];
     CHECK_EQ(ebb_queue_create(&t.queue, 7, NULL), EBB_OK);

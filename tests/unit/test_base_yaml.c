@@ -40,7 +40,6 @@ static void check_refused(const char *text, size_t length, enum ebb_status want,
 
 TEST(scalars__follow_the_core_schema)
 {
-    TEST_UNUSED;
     check_yaml("[null, Null, NULL, ~, ]", "[null, null, null, null]");
     check_yaml("a:\nb: ''\nc: nULL", "{\"a\": null, \"b\": \"\", \"c\": \"nULL\"}");
     check_yaml("[true, True, TRUE, false, False, FALSE, yes, no, on, off, y]",
@@ -70,7 +69,6 @@ TEST(scalars__follow_the_core_schema)
 
 TEST(scalars__tags)
 {
-    TEST_UNUSED;
     check_yaml("[!!str 12, ! 12, !!int '12', !!float 1, !!bool \"true\", !!null '']",
                "[\"12\", \"12\", 12, 1, true, null]");
     check_yaml("!!map {a: !!seq [1]}", "{\"a\": [1]}");
@@ -82,7 +80,6 @@ TEST(scalars__tags)
 
 TEST(scalars__refuse_infinite_numbers)
 {
-    TEST_UNUSED;
     check_refused("a: .inf", 7, EBB_EINPUT, "t:1:4: infinite");
     check_refused("a: -.INF", 8, EBB_EINPUT, "t:1:4: infinite");
     check_refused("a: .nan", 7, EBB_EINPUT, "t:1:4: infinite");
@@ -98,7 +95,6 @@ TEST(scalars__refuse_infinite_numbers)
 
 TEST(positions__of_keys_and_values)
 {
-    TEST_UNUSED;
     const struct ebb_doc_node *root = yaml("# top\na: 1\nlonger:\n  - \"q\"\n  -   'r'\n"
                                            "  - {k: v}\nempty:\nblock: |\n  text\n");
     static const struct {
@@ -122,7 +118,6 @@ TEST(positions__of_keys_and_values)
 
 TEST(keys__are_text_and_unique)
 {
-    TEST_UNUSED;
     check_yaml("{1: a, true: b, ~: c, 1.50: d}",
                "{\"1\": \"a\", \"true\": \"b\", \"~\": \"c\", \"1.50\": \"d\"}");
     check_yaml("? x\n: 1\n? y\n", "{\"x\": 1, \"y\": null}");
@@ -131,7 +126,6 @@ TEST(keys__are_text_and_unique)
 
 TEST(keys__duplicates_are_refused)
 {
-    TEST_UNUSED;
     check_refused("a: 1\nb: 2\na: 3\n", 15, EBB_EINPUT, "t:3:1: key 'a' stands here again, first");
     check_refused("{a: 1, 'a': 2}", 14, EBB_EINPUT, "t:1:8: key 'a'");
     check_refused("[x]: 1", 6, EBB_EINPUT, "a key must be");
@@ -142,7 +136,6 @@ TEST(keys__duplicates_are_refused)
 
 TEST(merge__explicit_keys_win_then_earlier_mappings)
 {
-    TEST_UNUSED;
     check_yaml("base: &b {x: 1, y: 2}\nmine:\n  y: 3\n  <<: *b\n  z: 4\n",
                "{\"base\": {\"x\": 1, \"y\": 2}, \"mine\": {\"y\": 3, \"x\": 1, \"z\": 4}}");
     check_yaml("- &a {x: 1}\n- &b {x: 2, y: 2}\n- <<: [*a, *b]\n  z: 3\n",
@@ -162,7 +155,6 @@ TEST(merge__explicit_keys_win_then_earlier_mappings)
 
 TEST(aliases__resolve)
 {
-    TEST_UNUSED;
     check_yaml("a: &x [1, 2]\nb: *x\nc: [*x, *x]", "{\"a\": [1, 2], \"b\": [1, 2], "
                                                    "\"c\": [[1, 2], [1, 2]]}");
     check_yaml("[&x 1, *x, &x 2, *x]", "[1, 1, 2, 2]"); /* the last definition counts */
@@ -217,7 +209,6 @@ static void check_bomb(uint64_t limit, const struct ebb_str *text, const char *p
 
 TEST(bombs__are_refused_at_once)
 {
-    TEST_UNUSED;
     uint64_t limit = limit_ns();
     struct ebb_str t;
     ebb_str_init(&t);
@@ -256,7 +247,6 @@ TEST(bombs__are_refused_at_once)
 
 TEST(limits__are_exact)
 {
-    TEST_UNUSED;
     struct ebb_str t;
     struct ebb_error err;
     const struct ebb_doc_node *root = NULL;
@@ -300,7 +290,6 @@ TEST(limits__are_exact)
 
 TEST(errors__have_positions)
 {
-    TEST_UNUSED;
     check_refused("a: [1, 2\nb: 3\n", 14, EBB_EINPUT, "t:");
     check_refused("a: b\n c: d\n", 11, EBB_EINPUT, "t:1:4: ");
     check_refused("a: \"x\n", 6, EBB_EINPUT, "t:");
@@ -321,7 +310,6 @@ static struct ebb_yaml_scan scan(const char *text)
 
 TEST(scan__counts_only_flow_collections)
 {
-    TEST_UNUSED;
     CHECK_EQ(scan("a: [1, [2, {b: c}]]").depth, 3);
     CHECK_EQ(scan("a: [1, [2, {b: c}]]").values, 3);
     CHECK_EQ(scan("{\"a\":[1,2],\"b\":{}}").values, 4);

@@ -84,7 +84,6 @@ static int parse(struct values *v, struct cli_args *args, const char *const *wor
 
 TEST(parse__reads_every_kind)
 {
-    TEST_UNUSED;
     struct values v = {0};
     struct cli_args args;
     CHECK_EQ(PARSE(&v, &args, "a.log", "--output", "x", "--seed=-3", "--gap", "0.5", "--budget",
@@ -105,7 +104,6 @@ TEST(parse__reads_every_kind)
 
 TEST(parse__reads_letters_joined_and_apart)
 {
-    TEST_UNUSED;
     struct values v = {0};
     struct cli_args args;
     CHECK_EQ(PARSE(&v, &args, "-vjoFILE", "-b", "1k", "-", "-p=odd"), 2); /* "1k" is no unit */
@@ -119,7 +117,6 @@ TEST(parse__reads_letters_joined_and_apart)
 
 TEST(parse__collects_lists_and_replaces_their_default)
 {
-    TEST_UNUSED;
     const char *initial[] = {"preset"};
     struct values v = {.policies = {initial, 1}};
     struct cli_args args;
@@ -158,7 +155,6 @@ static int parse_where(struct cli_where *where, bool is_table, struct cli_args *
 
 TEST(parse__has_the_rows_of_experiments)
 {
-    TEST_UNUSED;
     struct cli_where where = {0};
     struct cli_args args;
     CHECK_EQ(PARSE_WHERE(&where, true, &args, "--state", "S", "-m", "host:1", "-u", "ada", "--csv"),
@@ -179,7 +175,6 @@ TEST(parse__has_the_rows_of_experiments)
 
 TEST(parse__takes_negative_numbers_as_positionals)
 {
-    TEST_UNUSED;
     struct cli_where where = {0};
     struct cli_args args;
     CHECK_EQ(PARSE_WHERE(&where, false, &args, "-3", "-.5"), -1);
@@ -192,7 +187,6 @@ TEST(parse__takes_negative_numbers_as_positionals)
 
 TEST(parse__takes_texts_whole)
 {
-    TEST_UNUSED;
     struct cli_list sets = {0};
     const struct cli_option options[] = {{"set", 0, CLI_TEXTS, &sets, "KEY=VALUE", "change"}};
     const struct cli_spec spec = {.usage = "ebb x", .options = options, .option_count = 1};
@@ -209,7 +203,6 @@ TEST(parse__takes_texts_whole)
 
 TEST(parse__takes_the_last_of_two_values)
 {
-    TEST_UNUSED;
     struct values v = {0};
     struct cli_args args;
     CHECK_EQ(PARSE(&v, &args, "l", "--seed", "1", "--seed", "2"), -1);
@@ -219,7 +212,6 @@ TEST(parse__takes_the_last_of_two_values)
 
 TEST(parse__ends_options_at_two_dashes)
 {
-    TEST_UNUSED;
     struct values v = {0};
     struct cli_args args;
     CHECK_EQ(PARSE(&v, &args, "--", "--seed", "--help"), -1);
@@ -255,7 +247,6 @@ static const struct {
 
 TEST(parse__says_what_is_wrong_and_where_to_read)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct values v = {0};
         struct cli_args args;
@@ -270,7 +261,6 @@ TEST(parse__says_what_is_wrong_and_where_to_read)
 
 TEST(help__names_every_option_and_wins_over_errors)
 {
-    TEST_UNUSED;
     struct values v = {0};
     struct cli_args args;
     CHECK_EQ(PARSE(&v, &args, "--nonsense", "--help"), 0);
@@ -294,7 +284,6 @@ TEST(help__names_every_option_and_wins_over_errors)
 
 TEST(parse__survives_every_failed_allocation)
 {
-    TEST_UNUSED;
     for (uint64_t n = 1;; n++) {
         struct values v = {0};
         struct cli_args args;
@@ -355,7 +344,6 @@ static int dispatch(size_t count, const char *const *words)
 
 TEST(dispatch__runs_the_verb_with_the_rest)
 {
-    TEST_UNUSED;
     CHECK_EQ(DISPATCH(3, "make", "x", "y"), 7);
     CHECK_EQ(seen_argc, 3);
     CHECK_STR(seen_last, "y");
@@ -364,7 +352,6 @@ TEST(dispatch__runs_the_verb_with_the_rest)
 
 TEST(dispatch__lists_when_the_verb_is_missing)
 {
-    TEST_UNUSED;
     CHECK_EQ(DISPATCH(3, NULL), 8);
     CHECK_EQ(DISPATCH(2, NULL), 2); /* no "list" among these */
     assert_non_null(strstr(complained, "make"));
@@ -372,7 +359,6 @@ TEST(dispatch__lists_when_the_verb_is_missing)
 
 TEST(dispatch__explains_itself)
 {
-    TEST_UNUSED;
     CHECK_EQ(DISPATCH(3, "--help"), 0);
     assert_non_null(strstr(printed, "  make  makes\n"));
     assert_null(strstr(printed, "secret"));
@@ -382,7 +368,6 @@ TEST(dispatch__explains_itself)
 
 TEST(dispatch__names_the_nearest_verb)
 {
-    TEST_UNUSED;
     CHECK_EQ(DISPATCH(3, "mkae"), 2);
     assert_non_null(strstr(complained, "'ebb trace' has no verb 'mkae'; did you mean 'make'?"));
     CHECK_EQ(ebb_heap_live(), 0);
@@ -390,7 +375,6 @@ TEST(dispatch__names_the_nearest_verb)
 
 TEST(report__maps_status_to_exit_code)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct capture c = capture_begin(stderr);
     ebb_fail(&err, EBB_EINPUT, "bad %d", 3);

@@ -31,7 +31,6 @@ static void clear(void)
 
 TEST(machine__reads_processor_memory_and_system)
 {
-    TEST_UNUSED;
     struct cli_machine m;
     clear();
     put("/etc/os-release", "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n");
@@ -53,7 +52,6 @@ TEST(machine__reads_processor_memory_and_system)
 
 TEST(machine__takes_the_tightest_group_limit)
 {
-    TEST_UNUSED;
     struct cli_machine m;
     clear();
     put("/proc/self/cgroup", "0::/user.slice/job-7\n");
@@ -69,7 +67,6 @@ TEST(machine__takes_the_tightest_group_limit)
 
 TEST(machine__reads_old_groups_inside_a_container)
 {
-    TEST_UNUSED;
     struct cli_machine m;
     clear();
     put("/proc/self/cgroup",
@@ -88,7 +85,6 @@ TEST(machine__reads_old_groups_inside_a_container)
 
 TEST(machine__reads_the_gpu_driver)
 {
-    TEST_UNUSED;
     struct cli_machine m;
     clear();
     put("/proc/driver/nvidia/version",
@@ -105,7 +101,6 @@ TEST(machine__reads_the_gpu_driver)
 
 TEST(machine__knows_nothing_of_an_empty_one)
 {
-    TEST_UNUSED;
     struct cli_machine m;
     clear();
     cli_machine_probe(&m, root);
@@ -116,7 +111,6 @@ TEST(machine__knows_nothing_of_an_empty_one)
 
 TEST(which__finds_programs_in_order)
 {
-    TEST_UNUSED;
     char path[600], found[512];
     clear();
     put("/one/tool", "not executable");

@@ -23,7 +23,6 @@ static const char *print(struct cli_table *table)
 
 TEST(table__aligns_numbers_right_and_text_left)
 {
-    TEST_UNUSED;
     struct cli_table *t = cli_table_create((const char *const[]){"name", "peak", "id"}, 3);
     cli_table_cell(t, "%s", "dtr");
     cli_table_cell(t, "%.2f MiB", 1.5);
@@ -39,7 +38,6 @@ TEST(table__aligns_numbers_right_and_text_left)
 
 TEST(table__knows_numbers)
 {
-    TEST_UNUSED;
     static const char *const numbers[] = {"1",  "-1.5e-3",    "34.5%", "1.20x",     "3 s",
                                           "+7", "2 min 05 s", ".5",    "12.5 img/s"};
     static const char *const others[] = {"3fa9", "2024-01-02",     "1 - 2",
@@ -60,7 +58,6 @@ TEST(table__knows_numbers)
 
 TEST(table__leaves_no_blanks_at_line_ends)
 {
-    TEST_UNUSED;
     struct cli_table *t = cli_table_create((const char *const[]){"a", "b", "c"}, 3);
     cli_table_cell(t, "long text");
     cli_table_cell(t, "%s", "");
@@ -75,7 +72,6 @@ TEST(table__leaves_no_blanks_at_line_ends)
 
 TEST(table__counts_characters_and_tames_controls)
 {
-    TEST_UNUSED;
     struct cli_table *t = cli_table_create((const char *const[]){"näme", "b"}, 2);
     cli_table_cell(t, "a\nb\x1b[2J");
     cli_table_cell(t, "x");
@@ -88,7 +84,6 @@ TEST(table__counts_characters_and_tames_controls)
 
 TEST(table__prints_an_unfinished_row)
 {
-    TEST_UNUSED;
     struct cli_table *t = cli_table_create((const char *const[]){"a", "b"}, 2);
     cli_table_cell(t, "only");
     CHECK_STR(print(t), "a     b\nonly\n");
@@ -96,7 +91,6 @@ TEST(table__prints_an_unfinished_row)
 
 TEST(table__says_when_memory_is_out)
 {
-    TEST_UNUSED;
     for (uint64_t n = 1; n < 100; n++) {
         ebb_heap_fail_at(n);
         struct cli_table *t = cli_table_create((const char *const[]){"a", "b"}, 2);
@@ -114,7 +108,6 @@ TEST(table__says_when_memory_is_out)
 
 TEST(table__quotes_csv)
 {
-    TEST_UNUSED;
     struct cli_table *t = cli_table_create((const char *const[]){"id", "note"}, 2);
     cli_table_cell(t, "1");
     cli_table_cell(t, "a, \"b\"");
@@ -131,7 +124,6 @@ TEST(table__quotes_csv)
 
 TEST(table__has_rules_for_experiments)
 {
-    TEST_UNUSED;
     struct cli_table *t = cli_table_create((const char *const[]){"ID", "Name", "Note"}, 3);
     const char *const cells[] = {"7", "long name", "", "12", "x", "ok"};
     for (size_t i = 0; i < 6; i++)
@@ -152,7 +144,6 @@ TEST(table__has_rules_for_experiments)
 
 TEST(interrupts__set_the_flag_once)
 {
-    TEST_UNUSED;
     CHECK(!cli_interrupted());
     cli_catch_interrupts();
     raise(SIGTERM);

@@ -37,7 +37,6 @@ static bool find_tensor(void *context, const char *name, struct data_reference *
 
 TEST(reference__formats)
 {
-    TEST_UNUSED;
     struct ebb_file_view view;
     struct tensor_file file;
     struct ebb_error err = {0};
@@ -54,7 +53,6 @@ TEST(reference__formats)
 
 TEST(batches__advice_names_what_divides)
 {
-    TEST_UNUSED;
     struct ebb_str s;
     struct ebb_error err = {0};
     ebb_str_init(&s);

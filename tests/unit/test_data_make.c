@@ -49,21 +49,18 @@ static void round_trip(const char *synthetic, const char *real, const char *form
 
 TEST(pictures__as_png_are_the_same)
 {
-    TEST_UNUSED;
     round_trip("{name: imagefolder, data_dir: synthetic, crop: 60, resize: 70}",
                "{name: imagefolder, data_dir: ., crop: 60, resize: 70}", "png", 0);
 }
 
 TEST(pictures__as_jpeg_are_near)
 {
-    TEST_UNUSED;
     round_trip("{name: imagefolder, data_dir: synthetic, crop: 60, resize: 70}",
                "{name: imagefolder, data_dir: ., crop: 60, resize: 70}", "jpeg", 0.6f);
 }
 
 TEST(cosmos__in_each_format_is_the_same)
 {
-    TEST_UNUSED;
     round_trip("{name: cosmoflow, data_dir: synthetic, size: 12}",
                "{name: cosmoflow, data_dir: ., size: 12}", "tfrecord.gz", 0);
     round_trip("{name: cosmoflow, data_dir: synthetic, size: 12, apply_log: false}",

@@ -483,7 +483,6 @@ TEST(section__benchmark_files_are_understood)
 
 TEST(page__names_every_dataset_and_key)
 {
-    TEST_UNUSED;
     struct ebb_file_view view;
     struct ebb_error err = {0};
     CHECK_OK(ebb_file_view_open(&view, EBB_SOURCE_DIR "/docs/data.md", 1 << 20, &err), &err);

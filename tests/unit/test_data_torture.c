@@ -91,7 +91,6 @@ static uint8_t *read_batch(struct kit *kit, const struct ebb_doc_node *section, 
 
 TEST(workers__give_the_bytes_of_one_reader)
 {
-    TEST_UNUSED;
     struct kit kit;
     prepare(&kit);
     for (size_t i = 0; i < SECTIONS; i++) {
@@ -114,7 +113,6 @@ TEST(workers__give_the_bytes_of_one_reader)
 
 TEST(allocations__failing_in_turn_are_a_status)
 {
-    TEST_UNUSED;
     struct kit kit;
     prepare(&kit);
     for (size_t i = 0; i < SECTIONS; i++) {

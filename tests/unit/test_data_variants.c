@@ -56,7 +56,6 @@ static void check_ramp(struct opened *o, const char *name, int rank)
 
 TEST(hdf5__every_layout_type_and_filter)
 {
-    TEST_UNUSED;
     struct opened o;
     open_h5(&o, GOLDEN "variants.h5");
     check_ramp(&o, "flat_i32", 3);
@@ -72,7 +71,6 @@ TEST(hdf5__every_layout_type_and_filter)
 
 TEST(hdf5__holes_rows_flags_and_scalars)
 {
-    TEST_UNUSED;
     struct opened o;
     struct data_h5_dataset d;
     int64_t v[32];
@@ -112,7 +110,6 @@ TEST(hdf5__holes_rows_flags_and_scalars)
 
 TEST(hdf5__user_block_and_latest_format)
 {
-    TEST_UNUSED;
     struct opened o;
     struct data_h5_dataset d;
     int64_t v[64];
@@ -164,7 +161,6 @@ static enum ebb_status picture_row(void *context, int64_t y, const uint8_t *rgb,
 
 TEST(images__are_pillows_pixels)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"plain.jpg", "progressive.jpg", "gray.jpg",
                                         "cmyk.jpg",  "palette.png",     "gray_alpha.png"};
     struct opened o = {.scratch = {.memory = memory, .bytes = sizeof memory}};
@@ -198,7 +194,6 @@ TEST(images__are_pillows_pixels)
 
 TEST(images__need_no_more_than_the_scratch)
 {
-    TEST_UNUSED;
     struct opened o = {0};
     static struct picture p;
     struct data_row_sink sink = {&p, picture_begin, picture_row};

@@ -31,7 +31,6 @@ static struct dev_counts run_folder(const char *folder, const char *dump, FILE *
 
 TEST(folder__every_case_passes)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     struct dev_counts counts = run_folder(GOLDEN, NULL, stderr);
     CHECK_EQ(counts.failed, 0);
@@ -134,7 +133,6 @@ static const char *const files[] = {"rng_mt19937.json",       "sampling.json",
 
 TEST(altered_value__fails_exactly_that_case)
 {
-    TEST_UNUSED;
     char folder[] = "/tmp/ebb_vectors_XXXXXX";
     uint64_t rng = 4;
     CHECK(mkdtemp(folder) != NULL);
@@ -182,7 +180,6 @@ static struct dev_counts run_text(const char *name, const char *text)
 
 TEST(unknown__files_and_cases_are_failed_never_skipped)
 {
-    TEST_UNUSED;
     static const struct {
         const char *name, *text;
         size_t failed;
@@ -213,7 +210,6 @@ TEST(unknown__files_and_cases_are_failed_never_skipped)
 
 TEST(folder__that_is_not_there_is_an_error)
 {
-    TEST_UNUSED;
     const struct dev_request request = {.dir = "/nonexistent/ebb", .out = stderr};
     struct dev_counts counts;
     struct ebb_error err;
@@ -222,7 +218,6 @@ TEST(folder__that_is_not_there_is_an_error)
 
 TEST(dump__has_one_line_for_each_case_in_the_shape_of_expected)
 {
-    TEST_UNUSED;
     const struct dev_request request = {.dir = GOLDEN, .dump = "kept in memory", .out = stderr};
     struct dev_judge j;
     struct ebb_error err;

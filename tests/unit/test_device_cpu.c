@@ -35,7 +35,6 @@ static void send_and_wait(struct device *d, enum device_stream stream, enum devi
 
 TEST(memory__is_zero_at_first)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct device *d = make(0, 0, &err);
     const unsigned char *at = device_cpu.address(d, 0);
@@ -49,7 +48,6 @@ TEST(memory__is_zero_at_first)
  * block of the file must not suffer. */
 TEST(pieces__come_back_as_they_left)
 {
-    TEST_UNUSED;
     enum { PIECES = 64 };
     struct ebb_error err;
     for (int tier = DEVICE_HOST; tier <= DEVICE_FILE; tier++) {
@@ -79,7 +77,6 @@ TEST(pieces__come_back_as_they_left)
 /* Out, then in behind it, nobody waiting in between; more work than the queues hold. */
 TEST(streams__wait_for_each_other)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     for (int tier = DEVICE_HOST; tier <= DEVICE_FILE; tier++) {
         struct device *d = make(SLAB, SLAB, &err);
@@ -121,7 +118,6 @@ static enum ebb_status fail_it(void *argument, struct ebb_error *err)
 
 TEST(launches__run_at_once_and_pass_failures_on)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct device *d = make(0, 0, &err);
     int count = 0;
@@ -136,7 +132,6 @@ TEST(launches__run_at_once_and_pass_failures_on)
 
 TEST(moves__may_overlap)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct device *d = make(0, 0, &err);
     unsigned char *at = device_cpu.address(d, 0);
@@ -150,7 +145,6 @@ TEST(moves__may_overlap)
 
 TEST(mistakes__are_refused)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct device *d = make(4096, 0, &err);
     CHECK_EQ(device_cpu.copy(d, DEVICE_OUT, DEVICE_HOST, 4096 - 256, DEVICE_T0, 0, 512, &err),

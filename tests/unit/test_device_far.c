@@ -52,7 +52,6 @@ static enum ebb_status fail_it(void *argument, struct ebb_error *e)
 
 TEST(host__faults_at_an_address)
 {
-    TEST_UNUSED;
     struct device *d = make(NULL);
     CHECK(!far->is_host_visible);
     pid_t child = fork();
@@ -68,7 +67,6 @@ TEST(host__faults_at_an_address)
 
 TEST(bytes__go_in_are_worked_on_and_come_out)
 {
-    TEST_UNUSED;
     struct device *d = make(NULL);
     enum { N = 1000 };
     int *in = far->host_take(d, N * sizeof *in), *out = far->host_take(d, N * sizeof *out);
@@ -101,7 +99,6 @@ TEST(bytes__go_in_are_worked_on_and_come_out)
  * the launches among themselves as well. */
 TEST(captures__run_again_with_what_the_host_wrote)
 {
-    TEST_UNUSED;
     struct device *d = make(NULL);
     struct device_graph *graph;
     device_event written, worked, taken;
@@ -140,7 +137,6 @@ TEST(captures__run_again_with_what_the_host_wrote)
 
 TEST(mistakes__are_refused_and_failures_told)
 {
-    TEST_UNUSED;
     struct device *d = make(NULL);
     struct device_graph *graph = NULL;
     struct sum s = {d, far->address(d, 0), 1, true};
@@ -167,7 +163,6 @@ TEST(mistakes__are_refused_and_failures_told)
 /* A throttled link takes its time, on cpu as on far, and the compute stream's wait is a stall. */
 TEST(links__are_no_faster_than_they_say)
 {
-    TEST_UNUSED;
     struct device_config slow = {.is_throttled[DEVICE_HOST] = true};
     slow.out[DEVICE_HOST] = (struct device_link){.latency_ns = 1000000, .bytes_per_ns = 0.1};
     for (int k = 0; k < 2; k++) {
@@ -190,7 +185,6 @@ TEST(links__are_no_faster_than_they_say)
 
 TEST(allocations__that_fail_are_told)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     for (uint64_t n = 1;; n++) {
         struct device *d = NULL;

@@ -59,7 +59,6 @@ static device_event record(enum device_stream stream)
 
 TEST(table__has_the_null_device)
 {
-    TEST_UNUSED;
     CHECK(device_tables[0] == &device_null && device_tables[1] == &device_cpu &&
           device_tables[2] == &device_far && device_tables[3] == NULL);
     CHECK_STR(device_null.name, "null");
@@ -68,7 +67,6 @@ TEST(table__has_the_null_device)
 
 TEST(copies__take_latency_and_bytes_over_bandwidth)
 {
-    TEST_UNUSED;
     copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 500);
     CHECK_EQ(now(DEVICE_OUT), 10 + 250);
     copy(DEVICE_OUT, DEVICE_FILE, DEVICE_T0, 500);
@@ -82,14 +80,12 @@ TEST(copies__take_latency_and_bytes_over_bandwidth)
 
 TEST(moves__inside_tier_0_use_their_own_link)
 {
-    TEST_UNUSED;
     copy(DEVICE_COMPUTE, DEVICE_T0, DEVICE_T0, 500);
     CHECK_EQ(now(DEVICE_COMPUTE), 1 + 5);
 }
 
 TEST(links__without_bandwidth_cost_their_latency)
 {
-    TEST_UNUSED;
     struct device *fast = NULL;
     struct device_config config = {.out[DEVICE_HOST] = {.latency_ns = 7}};
     CHECK_OK(device_null.create(&fast, &config, &err), &err);
@@ -107,7 +103,6 @@ TEST(links__without_bandwidth_cost_their_latency)
 
 TEST(streams__overlap_until_an_event_orders_them)
 {
-    TEST_UNUSED;
     launch(300);
     device_event made = record(DEVICE_COMPUTE);
     CHECK(device_null.event_done(d, made));
@@ -129,7 +124,6 @@ TEST(streams__overlap_until_an_event_orders_them)
 
 TEST(events__keep_their_moment)
 {
-    TEST_UNUSED;
     launch(10);
     device_event first = record(DEVICE_COMPUTE);
     launch(10);
@@ -145,7 +139,6 @@ TEST(events__keep_their_moment)
 
 TEST(sync__brings_all_streams_to_the_latest)
 {
-    TEST_UNUSED;
     launch(5);
     copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 400);
     CHECK_OK(device_null.sync(d, &err), &err);
@@ -155,7 +148,6 @@ TEST(sync__brings_all_streams_to_the_latest)
 
 TEST(slabs__are_taken_once_and_not_left)
 {
-    TEST_UNUSED;
     CHECK_EQ(device_null.reserve(d, DEVICE_HOST, 5, &err), EBB_EINTERNAL);
     CHECK_EQ(device_null.copy(d, DEVICE_OUT, DEVICE_HOST, 600, DEVICE_T0, 0, 500, &err),
              EBB_EDEVICE);
@@ -169,7 +161,6 @@ TEST(slabs__are_taken_once_and_not_left)
 
 TEST(allocations__that_fail_are_told)
 {
-    TEST_UNUSED;
     uint64_t blocks = ebb_heap_live();
     struct device *other = NULL;
     device_event event;

@@ -100,7 +100,6 @@ static struct exec_report run_plan(void)
 
 TEST(plan_without_evictions__runs_each_op_once)
 {
-    TEST_UNUSED;
     make_x_and_y();
     step(PLAN_RUN, WRITE_Y, 0, 0);
     step(PLAN_DROP, X, 0, 0);
@@ -115,7 +114,6 @@ TEST(plan_without_evictions__runs_each_op_once)
 
 TEST(copy__is_renewed_after_a_write_in_place)
 {
-    TEST_UNUSED;
     make_x_and_y();
     step(PLAN_SEND, Y, 0, 1);
     step(PLAN_RUN, WRITE_Y, 0, 0);
@@ -132,7 +130,6 @@ TEST(copy__is_renewed_after_a_write_in_place)
 
 TEST(clean_copy__is_not_sent_again)
 {
-    TEST_UNUSED;
     make_x_and_y();
     step(PLAN_SEND, Y, 0, 1);
     step(PLAN_SEND, Y, 0, 1);
@@ -144,7 +141,6 @@ TEST(clean_copy__is_not_sent_again)
 /* The old version comes back from its copy, and is written in place a second time. */
 TEST(old_version__can_be_fetched_and_written_again)
 {
-    TEST_UNUSED;
     make_x_and_y();
     step(PLAN_SEND, Y, 0, 1);
     step(PLAN_RUN, WRITE_Y, 0, 0);
@@ -160,7 +156,6 @@ TEST(old_version__can_be_fetched_and_written_again)
 
 TEST(forget__concerns_one_tier)
 {
-    TEST_UNUSED;
     make_x_and_y();
     step(PLAN_RUN, WRITE_Y, 0, 0);
     step(PLAN_SEND, Y, 0, 1);
@@ -176,7 +171,6 @@ TEST(forget__concerns_one_tier)
 
 TEST(move__copies_and_costs)
 {
-    TEST_UNUSED;
     struct exec_report r;
     make_x_and_y();
     step(PLAN_MOVE, Y, 768, 0); /* ranges may overlap */
@@ -193,7 +187,6 @@ TEST(move__copies_and_costs)
 
 TEST(bad_plans__are_refused_before_anything_runs)
 {
-    TEST_UNUSED;
     struct exec_report r;
     struct exec_options o = {.plan = &plan, .budget_bytes = 2048, .log = &plan_log};
     step(PLAN_PLACE, X, PLAN_NOWHERE, 0);

@@ -55,7 +55,6 @@ static int close_chain(void **state)
 
 TEST(chain_of_four__goes_as_by_hand)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i / 2];
         struct exec_report r;
@@ -82,7 +81,6 @@ TEST(chain_of_four__goes_as_by_hand)
 
 TEST(limit__ends_the_run_as_thrashed)
 {
-    TEST_UNUSED;
     struct exec_report r;
     struct exec_options o = {
         .policy = mem_policy_find("largest"), .budget_bytes = 3, .limit_ns = 1};
@@ -103,7 +101,6 @@ TEST(limit__ends_the_run_as_thrashed)
 /* Releases ignored: f3, b3, ... stay until chosen. */
 TEST(ignored_releases__leave_the_dead_in_the_pool)
 {
-    TEST_UNUSED;
     struct exec_report r;
     struct exec_options o = {
         .policy = mem_policy_find("lru"), .budget_bytes = 8, .dealloc = EXEC_IGNORE};
@@ -119,7 +116,6 @@ TEST(ignored_releases__leave_the_dead_in_the_pool)
 
 TEST(rules__refuse_what_the_published_simulator_lacks)
 {
-    TEST_UNUSED;
     struct exec_report r;
     struct plan plan;
     plan_init(&plan);
@@ -141,7 +137,6 @@ TEST(rules__refuse_what_the_published_simulator_lacks)
 
 TEST(in_place_ops__are_refused)
 {
-    TEST_UNUSED;
     struct trace_builder *b = NULL;
     struct trace *t = NULL;
     struct exec_program *p = NULL;

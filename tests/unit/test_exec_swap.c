@@ -79,7 +79,6 @@ static struct trace *weight_used_thrice(void)
 
 TEST(leaves__leave_by_a_copy_only)
 {
-    TEST_UNUSED;
     struct trace *t = weight_used_thrice();
     struct exec_log log = {0};
     struct exec_options dropping = tiers(2048, MEM_DROP, 4096, 0);
@@ -95,7 +94,6 @@ TEST(leaves__leave_by_a_copy_only)
 
 TEST(clean_copies__are_not_sent_twice)
 {
-    TEST_UNUSED;
     struct trace *t = weight_used_thrice();
     struct exec_log log = {0};
     struct exec_options o = tiers(2048, MEM_DROP | MEM_HOST, 4096, 0);
@@ -112,7 +110,6 @@ TEST(clean_copies__are_not_sent_twice)
  * 100, out until 1134, ops until 1334, in until 1866, ops until 2066, in until 2598, op. */
 TEST(stalls__count_on_the_device_not_on_the_clock)
 {
-    TEST_UNUSED;
     struct trace *t = weight_used_thrice();
     struct exec_log log = {0};
     struct exec_options o = tiers(2048, MEM_DROP | MEM_HOST, 4096, 0);
@@ -126,7 +123,6 @@ TEST(stalls__count_on_the_device_not_on_the_clock)
 /* The caller's own device: its slabs are the caller's, its clock is read at the end. */
 TEST(given_device__is_used_and_left_to_its_owner)
 {
-    TEST_UNUSED;
     struct trace *t = weight_used_thrice();
     struct exec_log log = {0};
     struct device *device = NULL;
@@ -145,7 +141,6 @@ TEST(given_device__is_used_and_left_to_its_owner)
 
 TEST(tiers__hold_no_more_than_their_size)
 {
-    TEST_UNUSED;
     struct trace *t = weight_used_thrice();
     struct exec_log log = {0};
     for (uint64_t host = 0; host <= 2048; host += 128) { /* the weight needs 1024 */
@@ -173,7 +168,6 @@ static struct trace *one_must_leave(uint64_t cost)
 
 TEST(cheap_storages__are_recomputed_and_dear_ones_swapped)
 {
-    TEST_UNUSED;
     struct exec_log log = {0};
     struct trace *cheap = one_must_leave(50), *dear = one_must_leave(1000000);
     struct exec_options o = tiers(2816, MEM_DROP | MEM_HOST, 4096, 0);

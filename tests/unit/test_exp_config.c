@@ -5,7 +5,6 @@
 
 TEST(integer__is_strict_but_takes_whole_doubles)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "max_restarts: 3.0");
     CHECK_OK(r.status, &r.err);
@@ -22,7 +21,6 @@ TEST(integer__is_strict_but_takes_whole_doubles)
 
 TEST(scalar__types_do_not_mix)
 {
-    TEST_UNUSED;
     expect_accepted("resources: {weight: 2}");
     expect_refused("resources.weight", "resources: {weight: \"2\"}");
     expect_refused("description", "description: 7");
@@ -37,7 +35,6 @@ TEST(scalar__types_do_not_mix)
 
 TEST(yaml__is_core_schema_1_2)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "labels: [y, no, on, 'true']");
     CHECK_OK(r.status, &r.err);
@@ -50,7 +47,6 @@ TEST(yaml__is_core_schema_1_2)
 
 TEST(yaml__duplicate_key_is_refused)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "max_restarts: 1\nmax_restarts: 2");
     CHECK_EQ(r.status, EBB_EINPUT);
@@ -61,7 +57,6 @@ TEST(yaml__duplicate_key_is_refused)
 
 TEST(yaml__anchors_and_merges_are_resolved)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "data: {base: &b {x: 1}, more: {<<: *b, y: 2}}");
     CHECK_OK(r.status, &r.err);
@@ -71,7 +66,6 @@ TEST(yaml__anchors_and_merges_are_resolved)
 
 TEST(null__means_not_given)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "max_restarts: null\nresources: ~\nmin_validation_period:\nlabels: null");
     CHECK_OK(r.status, &r.err);
@@ -84,7 +78,6 @@ TEST(null__means_not_given)
 
 TEST(keys__unknown_ones_are_refused_at_every_level)
 {
-    TEST_UNUSED;
     expect_refused("max_restart", "max_restart: 3");
     expect_refused("resources.slots", "resources: {slots: 3}");
     expect_refused("hyperparameters.a.step", "hyperparameters: {global_batch_size: 1, a: {type: "
@@ -99,7 +92,6 @@ TEST(keys__unknown_ones_are_refused_at_every_level)
 
 TEST(keys__of_another_alternative_are_unknown)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "searcher: {name: single, metric: m, max_steps: 1, max_trials: 3}");
     const struct ebb_finding *f = reading_find(&r, EBB_FINDING_ERROR, "searcher.max_trials");
@@ -113,7 +105,6 @@ TEST(keys__of_another_alternative_are_unknown)
 
 TEST(keys__a_wrong_tag_is_not_buried)
 {
-    TEST_UNUSED;
     expect_refused("checkpoint_storage.type", "checkpoint_storage: {type: azure, container: c}");
     expect_refused("searcher.name", "searcher: {name: sngle, metric: m, population: 3}");
     struct reading r;
@@ -127,7 +118,6 @@ TEST(keys__a_wrong_tag_is_not_buried)
 
 TEST(report__has_all_errors_in_file_order)
 {
-    TEST_UNUSED;
     struct reading r;
     struct ebb_str line;
     reading_open(&r, "searcher: {metric: '', name: random, max_steps: 0}\nmax_restarts: -1\n"
@@ -151,7 +141,6 @@ TEST(report__has_all_errors_in_file_order)
 
 TEST(report__counts_what_it_does_not_keep)
 {
-    TEST_UNUSED;
     struct reading r;
     struct ebb_str lines;
     ebb_str_init(&lines);
@@ -166,7 +155,6 @@ TEST(report__counts_what_it_does_not_keep)
 
 TEST(report__escapes_what_could_steer_a_terminal)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "checkpoint_policy: \"a\\e[31mb\\nc\"\n\"k\\x07\": 1");
     CHECK_EQ(r.report.errors, 2);
@@ -177,7 +165,6 @@ TEST(report__escapes_what_could_steer_a_terminal)
 
 TEST(report__names_the_nearest)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "searcher: {name: adaptiv, metric: m}\noptimisations: {}");
     const struct ebb_finding *f = reading_find(&r, EBB_FINDING_ERROR, "searcher.name");
@@ -189,7 +176,6 @@ TEST(report__names_the_nearest)
 
 TEST(report__a_file_that_is_no_mapping)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     struct exp_config config;
     struct ebb_report report;
@@ -210,14 +196,12 @@ TEST(report__a_file_that_is_no_mapping)
 
 TEST(policy__unknown_value_is_refused)
 {
-    TEST_UNUSED;
     expect_refused("checkpoint_policy", "checkpoint_policy: sometimes");
     expect_accepted("checkpoint_policy: none");
 }
 
 TEST(periods__are_positive_or_null)
 {
-    TEST_UNUSED;
     expect_refused("min_validation_period", "min_validation_period: 0");
     expect_refused("min_checkpoint_period", "min_checkpoint_period: -1");
     expect_refused("batches_per_step", "batches_per_step: 0");
@@ -227,7 +211,6 @@ TEST(periods__are_positive_or_null)
 
 TEST(labels__are_a_set)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "labels: {b: true, a: false}");
     CHECK_OK(r.status, &r.err);
@@ -243,7 +226,6 @@ TEST(labels__are_a_set)
 
 TEST(description__empty_is_kept_absent_is_offered)
 {
-    TEST_UNUSED;
     struct reading r;
     struct exp_config_options options = {
         .file_name = "f", .default_seed = -1, .default_description = "made up"};
@@ -260,7 +242,6 @@ TEST(description__empty_is_kept_absent_is_offered)
 
 TEST(description__generated_one_is_three_words_and_repeatable)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     ebb_arena_init(&arena);
     const char *a = exp_config_describe(&arena, 1);
@@ -272,7 +253,6 @@ TEST(description__generated_one_is_three_words_and_repeatable)
 
 TEST(seed__has_31_bits)
 {
-    TEST_UNUSED;
     struct reading r;
     struct exp_config_options options = {.file_name = "f", .default_seed = 0x1234567890};
     expect_refused("reproducibility.experiment_seed",
@@ -289,7 +269,6 @@ TEST(seed__has_31_bits)
 
 TEST(entrypoint__forms)
 {
-    TEST_UNUSED;
     static const struct {
         const char *line;
         enum exp_entry_kind kind;
@@ -332,7 +311,6 @@ TEST(entrypoint__forms)
 
 TEST(storage__directory_lies_below_host_path)
 {
-    TEST_UNUSED;
     static const struct {
         const char *keys, *directory; /* NULL: refused */
     } cases[] = {
@@ -363,7 +341,6 @@ TEST(storage__directory_lies_below_host_path)
 
 TEST(storage__old_names_of_storage_path)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "checkpoint_storage: {type: shared_fs, host_path: /d, checkpoint_path: c, "
                      "tensorboard_path: t}");
@@ -382,7 +359,6 @@ TEST(storage__old_names_of_storage_path)
 
 TEST(storage__container_path_and_propagation_are_free)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "checkpoint_storage: {type: shared_fs, host_path: /d, container_path: /x, "
                      "propagation: rslave}");
@@ -401,7 +377,6 @@ TEST(storage__container_path_and_propagation_are_free)
 
 TEST(storage__s3_takes_both_keys_or_neither)
 {
-    TEST_UNUSED;
     expect_accepted("checkpoint_storage: {type: s3, bucket: b}");
     expect_accepted("checkpoint_storage: {type: s3, bucket: b, access_key: a, secret_key: s, "
                     "endpoint_url: 'http://minio:9000'}");
@@ -415,7 +390,6 @@ TEST(storage__s3_takes_both_keys_or_neither)
 
 TEST(storage__hdfs_addresses)
 {
-    TEST_UNUSED;
     static const char *const good[] = {"http://n1:50070", "http://n1:50070;https://n2.x.y:1",
                                        "webhdfs://10.0.0.1:65535", "http://[::1]:9870"};
     static const char *const bad[] = {
@@ -439,7 +413,6 @@ TEST(storage__hdfs_addresses)
 
 TEST(storage__type_is_needed_only_for_keys_of_a_type)
 {
-    TEST_UNUSED;
     struct reading r;
     expect_refused("checkpoint_storage.type", "checkpoint_storage: {host_path: /x}");
     reading_open(&r, "checkpoint_storage: {save_trial_best: 3}");
@@ -453,7 +426,6 @@ TEST(storage__type_is_needed_only_for_keys_of_a_type)
 
 TEST(storage__tensorboard_has_no_retention)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "tensorboard_storage: {type: shared_fs, host_path: /tb}");
     CHECK_OK(r.status, &r.err);
@@ -470,7 +442,6 @@ TEST(storage__tensorboard_has_no_retention)
 
 TEST(resources__limits)
 {
-    TEST_UNUSED;
     expect_refused("resources.max_slots", "resources: {max_slots: 1, slots_per_trial: 2}");
     expect_refused("resources.max_slots", "resources: {max_slots: 0}");
     expect_accepted("resources: {max_slots: null, slots_per_trial: 8}");
@@ -492,7 +463,6 @@ TEST(resources__limits)
 
 TEST(mounts__need_a_target_that_is_not_the_working_directory)
 {
-    TEST_UNUSED;
     static const char *const bad[] = {".", "''", "./", ".//.", "null"};
     char line[100];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -514,7 +484,6 @@ TEST(mounts__need_a_target_that_is_not_the_working_directory)
 
 TEST(environment__image_counts_for_both_sides)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "environment: {image: a}");
     CHECK_STR(normal_json(&r, "environment", "image"), "{\"cpu\": \"a\", \"gpu\": \"a\"}");
@@ -529,7 +498,6 @@ TEST(environment__image_counts_for_both_sides)
 
 TEST(environment__variables_have_names)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "environment: {environment_variables: [A=1, _b=, A=2, 'C=x=y']}");
     CHECK_OK(r.status, &r.err);
@@ -551,7 +519,6 @@ TEST(environment__variables_have_names)
 
 TEST(environment__registry_needs_user_and_password_and_is_never_shown)
 {
-    TEST_UNUSED;
     struct reading r;
     expect_refused("environment.registry_auth.password",
                    "environment: {registry_auth: {username: u}}");
@@ -574,7 +541,6 @@ TEST(environment__registry_needs_user_and_password_and_is_never_shown)
 
 TEST(optimizations__precision_is_the_letter_o)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "optimizations: {mixed_precision: '01'}");
     CHECK_EQ(r.report.errors, 1);
@@ -588,7 +554,6 @@ TEST(optimizations__precision_is_the_letter_o)
 
 TEST(old_keys__are_accepted_and_said_to_do_nothing)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "security: {a: 1}\ninternal: null\nenvironment: {ports: {tb: 6006}}\n"
                      "optimizations: {grad_updates_size_file: f}\ndebug: true");

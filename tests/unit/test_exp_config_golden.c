@@ -66,7 +66,6 @@ static void validate(const char *name, struct ebb_str *out)
 
 TEST(broken__every_file_gives_exactly_its_output)
 {
-    TEST_UNUSED;
     struct dirent **entries = NULL;
     int count = scandir(BROKEN, &entries, NULL, alphasort), seen = 0, bad = 0;
     CHECK(count > 0);
@@ -93,7 +92,6 @@ TEST(broken__every_file_gives_exactly_its_output)
 
 TEST(reference__page_is_what_the_table_says)
 {
-    TEST_UNUSED;
     struct ebb_str out;
     ebb_str_init(&out);
     exp_config_reference_markdown(&out);
@@ -103,7 +101,6 @@ TEST(reference__page_is_what_the_table_says)
 
 TEST(reference__json_is_json)
 {
-    TEST_UNUSED;
     struct ebb_str out;
     struct ebb_json_writer w;
     struct ebb_arena arena;
@@ -123,7 +120,6 @@ TEST(reference__json_is_json)
 /* The introduction's own example must be a valid file. */
 TEST(reference__example_is_valid)
 {
-    TEST_UNUSED;
     struct ebb_str out;
     struct ebb_arena arena;
     struct exp_config config;
@@ -158,7 +154,6 @@ static size_t failures(struct ebb_arena *arena, const struct ebb_doc_node *root)
 
 TEST(vectors__every_reference_case_passes)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     struct ebb_error err = {0};
     const struct ebb_doc_node *root = NULL;
@@ -174,7 +169,6 @@ TEST(vectors__every_reference_case_passes)
 /* The judge itself: each way of being wrong must be noticed. */
 TEST(vectors__a_wrong_expectation_fails)
 {
-    TEST_UNUSED;
     static const char text[] =
         "- {name: n, yaml: '{}', expected: {accept: true}}\n"
         "- {name: n, yaml: '{}', expected: {accept: false, field: searcher.max_steps}}\n"

@@ -46,7 +46,6 @@ static void expect_merged(const char *template_text, const char *file, const cha
 
 TEST(merge__scalars_the_later_wins)
 {
-    TEST_UNUSED;
     expect_merged("max_restarts: 1\n", FILE_HEAD, "max_restarts", NULL, "1");
     expect_merged("max_restarts: 1\n", FILE_HEAD "max_restarts: 2\n", "max_restarts", NULL, "2");
     expect_merged("resources: {weight: 2, max_slots: 4}\n", FILE_HEAD "resources: {weight: 3}\n",
@@ -55,7 +54,6 @@ TEST(merge__scalars_the_later_wins)
 
 TEST(merge__every_list_is_joined_template_first)
 {
-    TEST_UNUSED;
     struct reading r;
     layered_open(&r, NULL,
                  "bind_mounts: [{host_path: /a, container_path: a}]\n"
@@ -78,14 +76,12 @@ TEST(merge__every_list_is_joined_template_first)
 
 TEST(merge__labels_are_united_whatever_their_form)
 {
-    TEST_UNUSED;
     expect_merged("labels: [a, b]\n", FILE_HEAD "labels: {b: true, c: true}\n", "labels", NULL,
                   "[\"a\", \"b\", \"c\"]");
 }
 
 TEST(merge__sides_of_images_and_variables)
 {
-    TEST_UNUSED;
     expect_merged("environment: {image: a}\n", FILE_HEAD "environment: {image: {cpu: b}}\n",
                   "environment", "image", "{\"cpu\": \"b\", \"gpu\": \"a\"}");
     expect_merged("environment: {image: {cpu: b}}\n", FILE_HEAD "environment: {image: a}\n",
@@ -97,7 +93,6 @@ TEST(merge__sides_of_images_and_variables)
 
 TEST(merge__same_tag_field_by_field)
 {
-    TEST_UNUSED;
     struct reading r;
     layered_open(&r, NULL,
                  "searcher: {name: random, metric: m, max_steps: 3, max_trials: 5}\n"
@@ -114,7 +109,6 @@ TEST(merge__same_tag_field_by_field)
 
 TEST(merge__another_tag_drops_the_fields_of_the_old_one)
 {
-    TEST_UNUSED;
     struct reading r;
     layered_open(&r, "type: gcs\nbucket: site\nsave_experiment_best: 2\n",
                  "searcher: {name: random, metric: m, max_steps: 3, max_trials: 5, "
@@ -142,7 +136,6 @@ TEST(merge__another_tag_drops_the_fields_of_the_old_one)
 
 TEST(merge__a_tag_may_come_later_than_its_fields)
 {
-    TEST_UNUSED;
     expect_merged("searcher: {max_steps: 4, metric: m}\n",
                   REST "hyperparameters: {global_batch_size: 8}\nsearcher: {name: single}\n",
                   "searcher", "max_steps", "4");
@@ -150,7 +143,6 @@ TEST(merge__a_tag_may_come_later_than_its_fields)
 
 TEST(merge__vals_and_val_are_replaced)
 {
-    TEST_UNUSED;
     expect_merged(
         "hyperparameters: {a: {type: categorical, vals: [1, 2]}, b: [1]}\n",
         REST "searcher: {name: single, metric: m, max_steps: 1}\n"
@@ -162,7 +154,6 @@ TEST(merge__vals_and_val_are_replaced)
 
 TEST(merge__null_lets_the_template_through_unless_null_is_a_value)
 {
-    TEST_UNUSED;
     expect_merged("max_restarts: 1\n", FILE_HEAD "max_restarts: null\n", "max_restarts", NULL, "1");
     expect_merged("resources: {weight: 2}\n", FILE_HEAD "resources: null\n", "resources", "weight",
                   "2");
@@ -175,7 +166,6 @@ TEST(merge__null_lets_the_template_through_unless_null_is_a_value)
 
 TEST(merge__a_command_is_replaced)
 {
-    TEST_UNUSED;
     expect_merged("entrypoint: [a, b]\n",
                   "entrypoint: [c]\nhyperparameters: {global_batch_size: 8}\n"
                   "searcher: {name: single, metric: m, max_steps: 1}\n",
@@ -184,7 +174,6 @@ TEST(merge__a_command_is_replaced)
 
 TEST(site__default_storage_completes_the_file)
 {
-    TEST_UNUSED;
     struct reading r;
     layered_open(&r, "type: shared_fs\nhost_path: /site\n", NULL,
                  FILE_HEAD "checkpoint_storage: {save_trial_best: 4, storage_path: mine}\n");
@@ -196,7 +185,6 @@ TEST(site__default_storage_completes_the_file)
 
 TEST(template__errors_name_the_template)
 {
-    TEST_UNUSED;
     struct reading r;
     struct ebb_str line;
     layered_open(&r, NULL, "description: t\nmax_restart: 1\nmax_restarts: x\n", FILE_HEAD);
@@ -212,7 +200,6 @@ TEST(template__errors_name_the_template)
 
 TEST(template__keys_are_checked_even_where_the_file_replaces_them)
 {
-    TEST_UNUSED;
     struct reading r;
     layered_open(&r, NULL, "searcher: {name: random, bogus_key: 1, max_trials: 3}\n", FILE_HEAD);
     CHECK_EQ(r.report.errors, 1);
@@ -233,7 +220,6 @@ TEST(template__keys_are_checked_even_where_the_file_replaces_them)
 
 TEST(template__overridden_values_are_not_errors)
 {
-    TEST_UNUSED;
     expect_merged("max_restarts: -1\n", FILE_HEAD "max_restarts: 2\n", "max_restarts", NULL, "2");
 }
 
@@ -246,7 +232,6 @@ TEST(template__overridden_values_are_not_errors)
 
 TEST(own__sections_need_an_own_entrypoint)
 {
-    TEST_UNUSED;
     static const char *const sections[] = {"model", "opt", "lr_schedule", "loss", "memory"};
     char line[200];
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
@@ -261,7 +246,6 @@ TEST(own__sections_need_an_own_entrypoint)
 
 TEST(own__references_name_hyperparameters)
 {
-    TEST_UNUSED;
     struct reading r;
     layered_open(&r, NULL, NULL,
                  OWN_HEAD "entrypoint: ebb:gan\nopt: {lr: '${lr}', t: 'a${lr}b$${x} $ { ${lr}'}\n");
@@ -283,7 +267,6 @@ TEST(own__references_name_hyperparameters)
 
 TEST(own__precision_is_asked_for_once)
 {
-    TEST_UNUSED;
     struct reading r;
     layered_open(&r, NULL, NULL,
                  OWN_HEAD "entrypoint: ebb:gan\nmemory: {precision: bf16}\n"
@@ -308,7 +291,6 @@ static void count_section(void *context, struct ebb_reading *reader, const char 
 
 TEST(own__keys_are_checked_by_the_callers_function)
 {
-    TEST_UNUSED;
     struct reading r;
     char seen[100] = "";
     struct exp_config_options options = {.file_name = "f",
@@ -330,7 +312,6 @@ TEST(own__keys_are_checked_by_the_callers_function)
 
 TEST(unbuilt__notes_and_rows)
 {
-    TEST_UNUSED;
     struct reading r;
     size_t rows[64];
     CHECK(exp_unbuilt_count <= 64);

@@ -98,7 +98,6 @@ static void torture(const char *file, enum ebb_status expected)
 
 TEST(memory__running_out_is_a_status)
 {
-    TEST_UNUSED;
     torture(rich, EBB_OK);
     torture(broken, EBB_EINPUT);
 }
@@ -164,7 +163,6 @@ static void expect_fast(const char *what, const struct ebb_str *file, double val
 
 TEST(bombs__are_refused_at_once)
 {
-    TEST_UNUSED;
     struct ebb_str s;
     double valid = valid_ms(write_mounts, 3900);
     print_message("  %-22s %6.2f ms\n", "valid: 3,900 mounts", valid);
@@ -208,7 +206,6 @@ TEST(bombs__are_refused_at_once)
 /* Four times the text: about four times as long, and by far not sixteen. */
 TEST(bombs__large_valid_files_take_time_in_proportion)
 {
-    TEST_UNUSED;
     double part = valid_ms(write_hparams, 225), whole = valid_ms(write_hparams, 900);
     print_message("  900 hyperparameters    %6.2f ms, 225: %.2f ms\n", whole, part);
     CHECK(whole < 10 * part + 1);
@@ -386,7 +383,6 @@ static void check_fixed_point(const struct exp_config *config)
 
 TEST(random__files_are_accepted_to_a_fixed_point_or_refused_in_order)
 {
-    TEST_UNUSED;
     uint64_t rng = 20240531;
     int accepted = 0;
     for (int i = 0; i < 4000; i++) {
@@ -420,7 +416,6 @@ TEST(random__files_are_accepted_to_a_fixed_point_or_refused_in_order)
 
 TEST(rich__file_is_a_fixed_point)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, rich);
     CHECK_OK(r.status, &r.err);
@@ -432,7 +427,6 @@ TEST(rich__file_is_a_fixed_point)
 
 TEST(table__rows_are_complete)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < exp_schema.count; i++) {
         const struct ebb_key *row = &exp_schema.rows[i];
         CHECK(row->path && row->help && row->help[0]);

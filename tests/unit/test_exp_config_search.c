@@ -7,7 +7,6 @@
 
 TEST(hparam__plain_values_are_constants)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, SPACE "z: [1, 2], a: text, n: null}");
     CHECK_OK(r.status, &r.err);
@@ -26,7 +25,6 @@ TEST(hparam__plain_values_are_constants)
 
 TEST(hparam__ranges_become_typed)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, SPACE "a: {type: int, minval: -3, maxval: 4.0, count: 2}, "
                            "b: {type: double, minval: 0, maxval: 0.5}, "
@@ -47,7 +45,6 @@ TEST(hparam__ranges_become_typed)
 
 TEST(hparam__rules)
 {
-    TEST_UNUSED;
     static const struct {
         const char *path, *value;
     } bad[] = {
@@ -89,7 +86,6 @@ TEST(hparam__rules)
 
 TEST(batch_size__is_required_and_every_value_a_positive_integer)
 {
-    TEST_UNUSED;
     static const char *const bad[] = {"32.5",
                                       "'32'",
                                       "0",
@@ -119,7 +115,6 @@ TEST(batch_size__is_required_and_every_value_a_positive_integer)
 
 TEST(batch_size__feeds_every_slot)
 {
-    TEST_UNUSED;
     struct reading r;
     const char *const line =
         "hyperparameters: {global_batch_size: {type: categorical, vals: [8, 3]}}\nresources: ";
@@ -145,7 +140,6 @@ TEST(batch_size__feeds_every_slot)
 
 TEST(searcher__common_keys)
 {
-    TEST_UNUSED;
     expect_refused("searcher", "searcher: null");
     expect_refused("searcher.name", "searcher: {metric: m}");
     expect_refused("searcher.metric", "searcher: {name: single, max_steps: 1}");
@@ -168,7 +162,6 @@ TEST(searcher__common_keys)
 
 TEST(searcher__every_method_with_its_defaults)
 {
-    TEST_UNUSED;
     static const struct {
         const char *keys;
         enum exp_searcher_kind kind;
@@ -208,7 +201,6 @@ TEST(searcher__every_method_with_its_defaults)
 
 TEST(searcher__limits)
 {
-    TEST_UNUSED;
     static const struct {
         const char *key, *rest;
     } bad[] = {
@@ -243,7 +235,6 @@ TEST(searcher__limits)
 
 TEST(searcher__pbt_functions_are_required)
 {
-    TEST_UNUSED;
 #define PBT "searcher: {name: pbt, metric: m, population_size: 2, num_rounds: 2, steps_per_round: 1"
     struct reading r;
     reading_open(&r, PBT "}");
@@ -268,7 +259,6 @@ TEST(searcher__pbt_functions_are_required)
 
 TEST(searcher__brackets_that_are_all_empty_are_refused)
 {
-    TEST_UNUSED;
 #define ADAPTIVE "searcher: {name: adaptive, metric: m, target_trial_steps: 64, step_budget: 65"
     /* With a divisor this small every rung holds one trial, and half the budget is no trial. */
     expect_refused("searcher.step_budget",
@@ -284,7 +274,6 @@ TEST(searcher__brackets_that_are_all_empty_are_refused)
 
 TEST(grid__every_range_needs_a_count)
 {
-    TEST_UNUSED;
     struct reading r;
     reading_open(&r, "searcher: {name: grid, metric: m, max_steps: 1}\n" SPACE
                      "a: {type: int, minval: 0, maxval: 3}, b: {type: double, minval: 0, maxval: "
@@ -298,7 +287,6 @@ TEST(grid__every_range_needs_a_count)
 
 TEST(grid__has_at_most_2000_points_and_an_int_range_counts_both_ends)
 {
-    TEST_UNUSED;
 #define GRID "searcher: {name: grid, metric: m, max_steps: 1}\n" SPACE
     expect_accepted(GRID "a: {type: int, minval: 1, maxval: 2000, count: 5000}}");
     expect_refused("hyperparameters", GRID "a: {type: int, minval: 0, maxval: 2000, count: 5000}}");
@@ -318,7 +306,6 @@ TEST(grid__has_at_most_2000_points_and_an_int_range_counts_both_ends)
 
 TEST(search_parse__reads_the_sections_alone)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     struct ebb_error err = {0};
     const struct ebb_doc_node *root = NULL;

@@ -55,7 +55,6 @@ static int64_t count(struct exp_db *db)
 
 TEST(commit__makes_durable_and_rollback_forgets)
 {
-    TEST_UNUSED;
     struct place p;
     struct ebb_error err;
     begin(&p);
@@ -77,7 +76,6 @@ TEST(commit__makes_durable_and_rollback_forgets)
 
 TEST(failed_commit__leaves_nothing_and_the_next_works)
 {
-    TEST_UNUSED;
     struct place p;
     struct ebb_error err;
     begin(&p);
@@ -98,7 +96,6 @@ TEST(failed_commit__leaves_nothing_and_the_next_works)
 
 TEST(failed_statement__rolls_the_transaction_back)
 {
-    TEST_UNUSED;
     struct place p;
     struct ebb_error err;
     begin(&p);
@@ -114,7 +111,6 @@ TEST(failed_statement__rolls_the_transaction_back)
 
 TEST(values__come_back_as_they_were)
 {
-    TEST_UNUSED;
     struct place p;
     struct ebb_error err;
     struct exp_db_rows rows;
@@ -151,7 +147,6 @@ TEST(values__come_back_as_they_were)
 
 TEST(same_query_twice_at_once__does_not_disturb)
 {
-    TEST_UNUSED;
     struct place p;
     struct ebb_error err;
     struct exp_db_rows outer, inner;
@@ -178,7 +173,6 @@ TEST(same_query_twice_at_once__does_not_disturb)
 
 TEST(newer_schema__is_refused)
 {
-    TEST_UNUSED;
     struct place p;
     struct ebb_error err;
     begin(&p);
@@ -196,7 +190,6 @@ TEST(newer_schema__is_refused)
 
 TEST(older_schema__is_brought_up_to_date)
 {
-    TEST_UNUSED;
     static const char *const back[] = {
         "DROP TABLE curves",
         "DROP TABLE tokens",
@@ -300,7 +293,6 @@ static void check_statement(struct exp_db *db, const char *name, enum exp_db_que
 
 TEST(queries__fit_the_schema_and_their_structs)
 {
-    TEST_UNUSED;
     struct place p;
     struct ebb_error err;
     begin(&p);
@@ -323,7 +315,6 @@ TEST(queries__fit_the_schema_and_their_structs)
 
 TEST(rows__bring_null_as_each_kind_has_it)
 {
-    TEST_UNUSED;
     struct place p;
     struct ebb_error err;
     struct ebb_arena arena;
@@ -399,7 +390,6 @@ static void check_list(struct exp_db *db, struct exp_db_filter f, const char *ex
 
 TEST(lists_of_experiments__are_filtered_and_sorted)
 {
-    TEST_UNUSED;
     struct place p;
     begin(&p);
     struct exp_db *db = open_db(&p, (struct exp_db_options){0});
@@ -423,7 +413,6 @@ TEST(lists_of_experiments__are_filtered_and_sorted)
 
 TEST(file_that_is_no_database__is_refused)
 {
-    TEST_UNUSED;
     struct place p;
     struct ebb_error err;
     struct exp_db *db = NULL;
@@ -439,7 +428,6 @@ TEST(file_that_is_no_database__is_refused)
 
 TEST(memory__runs_out_at_any_point_without_leaks)
 {
-    TEST_UNUSED;
     struct place p;
     struct ebb_error err;
     begin(&p);

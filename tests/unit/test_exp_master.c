@@ -13,7 +13,6 @@ static char yaml[4096];
 
 TEST(random_search__completes_and_keeps_what_the_policy_says)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 2);
     fixture_open(&f);
@@ -80,7 +79,6 @@ static size_t running(struct fixture *f)
 
 TEST(pause__frees_slots_at_the_next_boundary_and_resumes_from_there)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -107,7 +105,6 @@ TEST(pause__frees_slots_at_the_next_boundary_and_resumes_from_there)
 
 TEST(cancel__checkpoints_then_ends)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -134,7 +131,6 @@ TEST(cancel__checkpoints_then_ends)
 
 TEST(kill__is_at_once_and_without_checkpoint)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -152,7 +148,6 @@ TEST(kill__is_at_once_and_without_checkpoint)
 
 TEST(delete__removes_files_then_rows)
 {
-    TEST_UNUSED;
     struct fixture f;
     int status;
     char path[300];
@@ -181,7 +176,6 @@ TEST(delete__removes_files_then_rows)
 
 TEST(patch__changes_what_may_change_and_all_or_nothing)
 {
-    TEST_UNUSED;
     struct fixture f;
     int status;
     fixture_begin(&f, 1);
@@ -226,7 +220,6 @@ TEST(patch__changes_what_may_change_and_all_or_nothing)
 
 TEST(submission__that_is_wrong_creates_nothing)
 {
-    TEST_UNUSED;
     struct fixture f;
     int status;
     fixture_begin(&f, 1);
@@ -289,7 +282,6 @@ TEST(submission__that_is_wrong_creates_nothing)
 
 TEST(warm_start__begins_at_step_one_and_protects_its_checkpoint)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -320,7 +312,6 @@ TEST(warm_start__begins_at_step_one_and_protects_its_checkpoint)
 
 TEST(warm_start__protects_its_checkpoint_before_the_first_trial)
 {
-    TEST_UNUSED;
     struct fixture f;
     char target[128], uuid[40];
     int status;
@@ -393,7 +384,6 @@ static const struct exp_master_options quick = {.heartbeat_ms = 1500};
 
 TEST(trial_that_never_answers__is_killed_and_says_so)
 {
-    TEST_UNUSED;
     beside("--silent", ten_steps, "gave no sign of life", &quick);
 }
 
@@ -412,7 +402,6 @@ static int be_master(struct fixture *f)
 
 TEST(master_that_was_stopped__calls_nobody_silent)
 {
-    TEST_UNUSED;
     struct fixture f;
     char path[300];
     int status = -1;
@@ -437,7 +426,6 @@ TEST(master_that_was_stopped__calls_nobody_silent)
 /* A trial may run before the master's first turn: what it missed before that does not count. */
 TEST(master_that_was_away_before_its_first_turn__calls_nobody_silent)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     f.options.heartbeat_ms = 2000;
@@ -451,56 +439,47 @@ TEST(master_that_was_away_before_its_first_turn__calls_nobody_silent)
 
 TEST(trial_that_never_connects__is_killed_and_says_so)
 {
-    TEST_UNUSED;
     beside("--mute", ten_steps, "did not connect", &quick);
 }
 
 TEST(trial_that_writes_garbage__is_killed_and_says_so)
 {
-    TEST_UNUSED;
     beside("--garbage", ten_steps, "breaks the protocol", NULL);
 }
 
 TEST(trial_that_says_hello_until_it_is_heard__is_heard)
 {
-    TEST_UNUSED;
     beside("--insist", "name: single, max_steps: 2", NULL, NULL);
 }
 
 TEST(trial_that_says_hello_for_another__is_killed_and_says_so)
 {
-    TEST_UNUSED;
     beside("--usurp", ten_steps, "a HELLO in another's name", NULL);
 }
 
 TEST(trial_that_answers_something_else__is_killed_and_says_so)
 {
-    TEST_UNUSED;
     beside("--wrong", ten_steps, "which was not asked for", NULL);
 }
 
 TEST(trial_that_is_killed_for_memory__says_so)
 {
-    TEST_UNUSED;
     beside("--suicide", ten_steps, "memory is out", NULL);
 }
 
 TEST(trial_with_a_memory_limit__fails_with_the_limit)
 {
-    TEST_UNUSED;
     struct exp_master_options limited = {.slot_memory_bytes = (uint64_t)64 << 20};
     beside("--hog", ten_steps, "limited to 64.0 MiB", &limited);
 }
 
 TEST(trial_that_ends_in_the_middle__has_failed)
 {
-    TEST_UNUSED;
     beside("--quit", ten_steps, "exited with status 0", NULL);
 }
 
 TEST(work_in_progress__is_active_and_fails_with_its_trial)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -530,25 +509,21 @@ TEST(work_in_progress__is_active_and_fails_with_its_trial)
 
 TEST(trial_that_says_failed__gives_its_reason)
 {
-    TEST_UNUSED;
     beside("--fail", ten_steps, "says: because", NULL);
 }
 
 TEST(checkpoint_with_a_link__is_refused)
 {
-    TEST_UNUSED;
     beside("--link", "name: single, max_steps: 1", "neither a file nor a directory", NULL);
 }
 
 TEST(trial_that_forks__leaves_nothing_behind)
 {
-    TEST_UNUSED;
     beside("--fork", "name: single, max_steps: 2", NULL, NULL);
 }
 
 TEST(trial_that_floods_its_output__fills_neither_disk_nor_database)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 2);
     f.options.log_bytes_max = 1 << 20;
@@ -569,7 +544,6 @@ TEST(trial_that_floods_its_output__fills_neither_disk_nor_database)
 
 TEST(invalid_sample__is_replaced)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 2);
     fixture_open(&f);
@@ -586,7 +560,6 @@ TEST(invalid_sample__is_replaced)
 
 TEST(metric_that_is_no_number__ranks_as_the_worst)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -600,7 +573,6 @@ TEST(metric_that_is_no_number__ranks_as_the_worst)
 
 TEST(trial_failure_continue__goes_on_with_the_others)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 2);
     fixture_open(&f);
@@ -624,7 +596,6 @@ TEST(trial_failure_continue__goes_on_with_the_others)
 
 TEST(program_that_is_not_there__fails_with_its_name)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -643,7 +614,6 @@ TEST(program_that_is_not_there__fails_with_its_name)
 
 TEST(bind_mounts__are_private_to_the_trial)
 {
-    TEST_UNUSED;
     struct fixture f;
     char file[300];
     int status;
@@ -695,7 +665,6 @@ static size_t begins(struct fixture *f)
 
 TEST(trial_of_an_earlier_master__is_adopted)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -729,7 +698,6 @@ static int64_t trial_in(const struct fixture *f, int64_t slot)
 
 TEST(trial_that_is_adopted__keeps_its_slot)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 2);
     fixture_open(&f);
@@ -748,7 +716,6 @@ TEST(trial_that_is_adopted__keeps_its_slot)
 /* Fewer slots than processes: one has none and starts again, and does not free the other's. */
 TEST(trial_that_finds_no_slot__leaves_the_others_alone)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 2);
     fixture_open(&f);
@@ -769,7 +736,6 @@ TEST(trial_that_finds_no_slot__leaves_the_others_alone)
 
 TEST(closing_with_preemption__checkpoints_first)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -793,7 +759,6 @@ TEST(closing_with_preemption__checkpoints_first)
 
 TEST(commits_that_fail__stall_and_lose_nothing)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 2);
     f.options.faults.commit_fail_from = 9;
@@ -811,7 +776,6 @@ TEST(commits_that_fail__stall_and_lose_nothing)
 
 TEST(second_master__is_refused)
 {
-    TEST_UNUSED;
     struct fixture f;
     struct exp_master *other = NULL;
     struct ebb_error err;
@@ -846,7 +810,6 @@ static void measure(void *context, const struct exp_master_metrics *m)
 
 TEST(metrics__are_told_once_when_durable)
 {
-    TEST_UNUSED;
     struct fixture f;
     struct measured seen = {0};
     fixture_begin(&f, 1);

@@ -191,7 +191,6 @@ static int use_names(const char *dir)
 
 TEST(users__own_what_they_submit)
 {
-    TEST_UNUSED;
     struct fixture f;
     int status;
     fixture_begin(&f, 1);
@@ -210,7 +209,6 @@ TEST(users__own_what_they_submit)
 
 TEST(preview__spells_workloads_out)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -226,7 +224,6 @@ TEST(preview__spells_workloads_out)
 
 TEST(socket__answers_everything)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 2);
     fixture_open(&f);
@@ -288,7 +285,6 @@ static int send_nonsense(const char *dir)
 
 TEST(nonsense__is_refused_and_harms_nobody)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -322,7 +318,6 @@ static int listen_to_stream(const char *dir)
 
 TEST(stream__tells_what_happens)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -332,7 +327,6 @@ TEST(stream__tells_what_happens)
 
 TEST(long_path__still_has_a_socket)
 {
-    TEST_UNUSED;
     struct fixture f;
     char long_dir[600], command[1000];
     fixture_begin(&f, 1);
@@ -350,7 +344,6 @@ TEST(long_path__still_has_a_socket)
 
 TEST(model_definition__is_unpacked_kept_and_given_back)
 {
-    TEST_UNUSED;
     struct fixture f;
     int status;
     fixture_begin(&f, 1);
@@ -396,7 +389,6 @@ TEST(model_definition__is_unpacked_kept_and_given_back)
 
 TEST(routes__all_stand_in_the_manual)
 {
-    TEST_UNUSED;
     struct ebb_file_view page;
     struct ebb_error err;
     CHECK_OK(ebb_file_view_open(&page, EBB_SOURCE_DIR "/docs/rest.md", 1 << 20, &err), &err);
@@ -428,7 +420,6 @@ static size_t logs_of(struct fixture *f, const char *query, int64_t *first)
 
 TEST(logs__are_looked_through_to_the_end)
 {
-    TEST_UNUSED;
     struct fixture f;
     int64_t first;
     fixture_begin(&f, 1);
@@ -482,7 +473,6 @@ static int ask_while_stalled(const char *dir)
 
 TEST(stalled_master__answers_that_it_is)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     f.options.faults.commit_fail_from = 9;

@@ -52,7 +52,6 @@ static size_t slots_of(struct fixture *f, int64_t experiment)
 
 TEST(weights_one_and_three__share_four_slots_so)
 {
-    TEST_UNUSED;
     struct fixture f;
     const char *text = getenv("EBB_SHARE_SECONDS");
     double seconds = text != NULL ? strtod(text, NULL) : 4;
@@ -69,7 +68,6 @@ TEST(weights_one_and_three__share_four_slots_so)
 
 TEST(pause__gives_the_slots_to_the_other_at_the_next_boundary)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 4);
     fixture_open(&f);
@@ -88,7 +86,6 @@ TEST(pause__gives_the_slots_to_the_other_at_the_next_boundary)
 
 TEST(weight__changes_while_running)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 4);
     fixture_open(&f);

@@ -61,7 +61,6 @@ static bool run_with(uint64_t n)
 
 TEST(memory__may_run_out_at_any_moment)
 {
-    TEST_UNUSED;
     const char *text = getenv("EBB_TORTURE_STEP"), *first = getenv("EBB_TORTURE_FIRST");
     uint64_t step = text != NULL ? strtoull(text, NULL, 10) : 61;
     uint64_t n = first != NULL ? strtoull(first, NULL, 10) : 5;

@@ -41,7 +41,6 @@ static const char *kept(const struct exp_checkpoint *c, size_t count,
 
 TEST(retention__worked_examples)
 {
-    TEST_UNUSED;
     static const struct {
         int64_t best, trial_best, latest;
         const char *kept;
@@ -58,7 +57,6 @@ TEST(retention__worked_examples)
 
 TEST(retention__larger_is_better_and_ties_go_to_the_lower_id)
 {
-    TEST_UNUSED;
     struct exp_checkpoint c[10];
     struct exp_retention policy = {.save_experiment_best = 1, .smaller_is_better = false};
     fill(c);
@@ -71,7 +69,6 @@ TEST(retention__larger_is_better_and_ties_go_to_the_lower_id)
 
 TEST(retention__protected_ones_stay_but_take_a_rank)
 {
-    TEST_UNUSED;
     struct exp_checkpoint c[10];
     struct exp_retention policy = {.save_experiment_best = 1, .smaller_is_better = true};
     fill(c);
@@ -83,7 +80,6 @@ TEST(retention__protected_ones_stay_but_take_a_rank)
 
 TEST(retention__only_completed_ones_count)
 {
-    TEST_UNUSED;
     struct exp_checkpoint c[10];
     struct exp_retention policy = {.save_experiment_best = 1, .smaller_is_better = true};
     bool is_deleted[10];
@@ -97,7 +93,6 @@ TEST(retention__only_completed_ones_count)
 
 TEST(retention__nan_is_a_metric_but_the_worst)
 {
-    TEST_UNUSED;
     struct exp_checkpoint c[10];
     struct exp_retention policy = {.save_experiment_best = 5, .smaller_is_better = false};
     fill(c);
@@ -131,7 +126,6 @@ static bool is_deleted_slowly(const struct exp_checkpoint *c, size_t n, size_t i
 
 TEST(retention__equals_the_rule_on_random_lists)
 {
-    TEST_UNUSED;
     uint64_t rng = 5;
     for (int round = 0; round < 300; round++) {
         struct exp_checkpoint c[40];

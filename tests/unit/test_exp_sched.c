@@ -108,7 +108,6 @@ static void check_offers(struct cluster *c, const int64_t *offers)
 
 TEST(offers__worked_examples)
 {
-    TEST_UNUSED;
     static const struct {
         int64_t slots;
         size_t groups;
@@ -137,7 +136,6 @@ TEST(offers__worked_examples)
 
 TEST(deadlock__the_latest_group_gives_way)
 {
-    TEST_UNUSED;
     static struct cluster c;
     open_cluster(&c);
     add_agent(&c, "a", 4);
@@ -157,7 +155,6 @@ TEST(deadlock__the_latest_group_gives_way)
 
 TEST(preemption__stops_the_oldest_and_starts_nothing_in_the_same_group)
 {
-    TEST_UNUSED;
     static struct cluster c;
     open_cluster(&c);
     add_agent(&c, "a", 4);
@@ -178,7 +175,6 @@ TEST(preemption__stops_the_oldest_and_starts_nothing_in_the_same_group)
 
 TEST(gang__takes_whole_agents_unless_parts_are_allowed)
 {
-    TEST_UNUSED;
     static struct cluster c;
     open_cluster(&c);
     add_agent(&c, "a", 8);
@@ -195,7 +191,6 @@ TEST(gang__takes_whole_agents_unless_parts_are_allowed)
 
 TEST(gang__prefers_whole_agents_and_is_all_or_nothing)
 {
-    TEST_UNUSED;
     static struct cluster c;
     open_cluster(&c);
     add_agent(&c, "big", 8);
@@ -218,7 +213,6 @@ TEST(gang__prefers_whole_agents_and_is_all_or_nothing)
 
 TEST(fit__best_fills_up_and_worst_spreads)
 {
-    TEST_UNUSED;
     for (int worst = 0; worst < 2; worst++) {
         static struct cluster c;
         open_cluster(&c);
@@ -236,7 +230,6 @@ TEST(fit__best_fills_up_and_worst_spreads)
 
 TEST(labels__partition_the_cluster)
 {
-    TEST_UNUSED;
     static struct cluster c;
     open_cluster(&c);
     add_agent(&c, "a", 2);
@@ -256,7 +249,6 @@ TEST(labels__partition_the_cluster)
 
 TEST(zero_slot_tasks__start_at_once_and_are_not_shared)
 {
-    TEST_UNUSED;
     static struct cluster c;
     open_cluster(&c);
     add_agent(&c, "a", 1);
@@ -271,7 +263,6 @@ TEST(zero_slot_tasks__start_at_once_and_are_not_shared)
 
 TEST(priority__takes_turns_without_preemption)
 {
-    TEST_UNUSED;
     static struct cluster c;
     open_cluster(&c);
     add_agent(&c, "a", 5);
@@ -293,7 +284,6 @@ TEST(priority__takes_turns_without_preemption)
 
 TEST(input__that_cannot_be_is_refused)
 {
-    TEST_UNUSED;
     static struct cluster c;
     struct ebb_error err;
     open_cluster(&c);
@@ -377,7 +367,6 @@ static void end_tasks(struct cluster *c, enum exp_task_state state, uint64_t *rn
 
 TEST(random_clusters__are_never_overfull)
 {
-    TEST_UNUSED;
     uint64_t rng = 12;
     for (int round = 0; round < 1000; round++) {
         static struct cluster c;
@@ -396,7 +385,6 @@ TEST(random_clusters__are_never_overfull)
 /* For groups of tasks of different sizes this does not hold, nor is it meant to: see sched.h. */
 TEST(random_clusters__come_to_rest)
 {
-    TEST_UNUSED;
     uint64_t rng = 11;
     for (int round = 0; round < 1000; round++) {
         static struct cluster c;

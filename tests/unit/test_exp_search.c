@@ -14,7 +14,6 @@ static struct exp_hparams space_of(struct kit *k, const char *space)
 
 TEST(int__is_drawn_from_both_ends_inclusive)
 {
-    TEST_UNUSED;
     static struct kit k;
     struct exp_hparams space = space_of(&k, "{i: {type: int, minval: -1, maxval: 1}}");
     struct ebb_mt19937 rng;
@@ -31,7 +30,6 @@ TEST(int__is_drawn_from_both_ends_inclusive)
 
 TEST(int__of_the_widest_range_neither_overflows_nor_leaves_it)
 {
-    TEST_UNUSED;
     static struct kit k;
     struct exp_hparams space = space_of(
         &k,
@@ -50,7 +48,6 @@ TEST(int__of_the_widest_range_neither_overflows_nor_leaves_it)
 
 TEST(single_choice__draws_nothing)
 {
-    TEST_UNUSED;
     static struct kit k;
     struct exp_hparams space =
         space_of(&k, "{c: {type: categorical, vals: [only]}, d: 5, n: null, l: [1, 2]}");
@@ -65,7 +62,6 @@ TEST(single_choice__draws_nothing)
 
 TEST(grid__counts_nothing_without_a_count_and_saturates)
 {
-    TEST_UNUSED;
     static struct kit k;
     struct exp_hparams space = space_of(&k, "{a: {type: double, minval: 0, maxval: 1}, b: {type: "
                                             "int, minval: 0, maxval: 5, count: 9}}");
@@ -82,7 +78,6 @@ TEST(grid__counts_nothing_without_a_count_and_saturates)
 
 TEST(grid__without_parameters_is_refused)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_parse(&k, "{name: single, metric: m, max_steps: 1}", "{}");
     k.searcher.kind = EXP_SEARCHER_GRID;
@@ -93,7 +88,6 @@ TEST(grid__without_parameters_is_refused)
 
 TEST(explore__keeps_within_the_bounds)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_parse(&k,
               "{name: pbt, metric: m, population_size: 4, num_rounds: 2, steps_per_round: 1,"
@@ -118,7 +112,6 @@ TEST(explore__keeps_within_the_bounds)
 
 TEST(request_id__reads_back)
 {
-    TEST_UNUSED;
     struct exp_request_id id, back;
     char text[EXP_REQUEST_TEXT];
     for (int i = 0; i < 16; i++)
@@ -133,7 +126,6 @@ TEST(request_id__reads_back)
 
 TEST(nan__is_the_worst_in_both_directions)
 {
-    TEST_UNUSED;
     CHECK(exp_metric_signed((double)NAN, true) == DBL_MAX);
     CHECK(exp_metric_signed((double)NAN, false) == DBL_MAX); /* -DBL_MAX, its sign turned */
     CHECK(exp_metric_signed(2, false) == -2);
@@ -142,7 +134,6 @@ TEST(nan__is_the_worst_in_both_directions)
 
 TEST(metric__missing_or_no_number_lists_the_names)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     struct ebb_error err;
     const struct ebb_doc_node *metrics;
@@ -166,7 +157,6 @@ TEST(metric__missing_or_no_number_lists_the_names)
 
 TEST(event__reads_back)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     struct ebb_error err;
     ebb_arena_init(&arena);
@@ -198,7 +188,6 @@ TEST(event__reads_back)
 
 TEST(event__broken_ones_say_what_is_wrong)
 {
-    TEST_UNUSED;
 #define ID "\"request_id\":\"00112233-4455-6677-8899-aabbccddeeff\""
     static const char *const broken[] = {
         "{}",
@@ -227,7 +216,6 @@ TEST(event__broken_ones_say_what_is_wrong)
 
 TEST(random__asks_for_everything_at_once)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, RANDOM2, "{x: 1}");
     CHECK_STR(kit_start(&k), "C0 T0:1-3 V0:3 X0 C1 T1:1-3 V1:3 X1");
@@ -242,7 +230,6 @@ TEST(random__asks_for_everything_at_once)
 
 TEST(completions__nobody_asked_for_do_not_count) /* S1 */
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, RANDOM2, "{x: 1}");
     kit_start(&k);
@@ -255,7 +242,6 @@ TEST(completions__nobody_asked_for_do_not_count) /* S1 */
 
 TEST(completions__done_again_after_a_crash_count_once) /* S2 */
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, RANDOM2, "{x: 1}");
     kit_start(&k);
@@ -271,7 +257,6 @@ TEST(completions__done_again_after_a_crash_count_once) /* S2 */
 
 TEST(events__that_cannot_be_are_refused_and_change_nothing)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, RANDOM2, "{x: 1}");
     struct exp_event event = {.kind = EXP_EVENT_TRAINED, .step = 1};
@@ -289,7 +274,6 @@ TEST(events__that_cannot_be_are_refused_and_change_nothing)
 
 TEST(limit__holds_creations_back_and_draws_the_same_trials) /* S6 */
 {
-    TEST_UNUSED;
     static struct kit k, free_one;
     const char *space = "{x: {type: double, minval: 0, maxval: 1}}";
     kit_open(&k, "{name: random, metric: m, max_steps: 2, max_trials: 4, max_concurrent_trials: 2}",
@@ -314,7 +298,6 @@ TEST(limit__holds_creations_back_and_draws_the_same_trials) /* S6 */
 
 TEST(failure__ends_the_experiment_by_default)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_parse(&k, RANDOM2, "{x: 1}");
     k.failure = EXP_FAILURE_FAIL_EXPERIMENT;
@@ -328,7 +311,6 @@ TEST(failure__ends_the_experiment_by_default)
 
 TEST(failure__continue_completes_if_one_trial_completed)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, RANDOM2, "{x: 1}");
     kit_start(&k);
@@ -341,7 +323,6 @@ TEST(failure__continue_completes_if_one_trial_completed)
 
 TEST(failure__continue_fails_if_none_completed)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, RANDOM2, "{x: 1}");
     kit_start(&k);
@@ -352,7 +333,6 @@ TEST(failure__continue_fails_if_none_completed)
 
 TEST(user_cancel__is_a_normal_close_under_either_policy)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_parse(&k, RANDOM2, "{x: 1}");
     k.failure = EXP_FAILURE_FAIL_EXPERIMENT;
@@ -365,7 +345,6 @@ TEST(user_cancel__is_a_normal_close_under_either_policy)
 
 TEST(invalid_sample__is_replaced_but_not_for_ever) /* S9 */
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, "{name: random, metric: m, max_steps: 3, max_trials: 1}", "{x: 1}");
     kit_start(&k);
@@ -378,7 +357,6 @@ TEST(invalid_sample__is_replaced_but_not_for_ever) /* S9 */
 
 TEST(invalid_sample__a_validation_between_starts_the_count_anew)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, RANDOM2, "{x: 1}");
     kit_start(&k);
@@ -397,7 +375,6 @@ TEST(invalid_sample__a_validation_between_starts_the_count_anew)
 
 TEST(invalid_point__of_a_grid_has_no_replacement)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, "{name: grid, metric: m, max_steps: 1}", "{x: {type: categorical, vals: [1, 2]}}");
     CHECK_STR(kit_start(&k), "C0 T0:1-1 V0:1 X0 C1 T1:1-1 V1:1 X1");

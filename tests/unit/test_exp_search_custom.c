@@ -29,7 +29,6 @@ static void check_events(struct kit *k, int64_t after, const char *expected)
 
 TEST(custom__runs_a_whole_search)
 {
-    TEST_UNUSED;
     static struct kit k;
     open_custom(&k, "");
     check_events(&k, 0, "{\"id\":1,\"event\":{\"type\":\"initial\"}}\n");
@@ -63,7 +62,6 @@ TEST(custom__runs_a_whole_search)
 
 TEST(custom__the_sample_is_what_the_program_said)
 {
-    TEST_UNUSED;
     static struct kit k;
     const struct ebb_doc_node *hparams;
     const char *line =
@@ -79,7 +77,6 @@ TEST(custom__the_sample_is_what_the_program_said)
 
 TEST(custom__events_wait_until_they_are_answered)
 {
-    TEST_UNUSED;
     static struct kit k;
     open_custom(&k, "");
     answer(&k, "{\"type\":\"OPERATIONS\",\"last_event\":0,\"operations\":[{\"type\":\"create\","
@@ -98,7 +95,6 @@ TEST(custom__events_wait_until_they_are_answered)
 
 TEST(custom__larger_is_better_reports_the_metric_as_it_was)
 {
-    TEST_UNUSED;
     static struct kit k;
     open_custom(&k, ", smaller_is_better: false");
     answer(&k, "{\"type\":\"OPERATIONS\",\"last_event\":1,\"operations\":[{\"type\":\"create\","
@@ -113,7 +109,6 @@ TEST(custom__larger_is_better_reports_the_metric_as_it_was)
 
 TEST(custom__a_bad_answer_changes_nothing)
 {
-    TEST_UNUSED;
     static struct kit k;
 #define GOOD_A "{\"type\":\"create\",\"request_id\":\"" A "\",\"hparams\":{}}"
 #define SAY(ops) "{\"type\":\"OPERATIONS\",\"last_event\":1,\"operations\":[" GOOD_A "," ops "]}"
@@ -152,7 +147,6 @@ TEST(custom__a_bad_answer_changes_nothing)
 
 TEST(custom__limit_holds_further_work_with_the_creation)
 {
-    TEST_UNUSED;
     static struct kit k;
     open_custom(&k, ", max_concurrent_trials: 1");
     CHECK_STR(answer(&k, "{\"type\":\"OPERATIONS\",\"last_event\":1,\"operations\":["
@@ -172,7 +166,6 @@ TEST(custom__limit_holds_further_work_with_the_creation)
 
 TEST(custom__other_searches_have_no_program)
 {
-    TEST_UNUSED;
     static struct kit k;
     struct ebb_str lines;
     kit_open(&k, "{name: single, metric: m, max_steps: 1}", "{x: 1}");
@@ -185,7 +178,6 @@ TEST(custom__other_searches_have_no_program)
 
 TEST(custom__every_allocation_may_fail)
 {
-    TEST_UNUSED;
     static struct kit k;
     static const char line[] =
         "{\"type\":\"OPERATIONS\",\"last_event\":1,\"operations\":["

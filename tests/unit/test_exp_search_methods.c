@@ -17,7 +17,6 @@
 
 TEST(halving__promotes_as_soon_as_it_is_certain)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, HALVING4, X); /* rungs 1x4 2x2 4x1 */
     CHECK_STR(kit_start(&k), "C0 T0:1-1 V0:1 C1 T1:1-1 V1:1 C2 T2:1-1 V2:1 C3 T3:1-1 V3:1");
@@ -37,7 +36,6 @@ TEST(halving__promotes_as_soon_as_it_is_certain)
 
 TEST(halving__ties_keep_the_order_of_arrival)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, HALVING4, X);
     kit_start(&k);
@@ -49,7 +47,6 @@ TEST(halving__ties_keep_the_order_of_arrival)
 
 TEST(halving__larger_is_better_turns_the_order_and_nan_is_last)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(
         &k,
@@ -64,7 +61,6 @@ TEST(halving__larger_is_better_turns_the_order_and_nan_is_last)
 
 TEST(halving__an_exit_reports_the_worst)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, HALVING4, X);
     kit_start(&k);
@@ -77,7 +73,6 @@ TEST(halving__an_exit_reports_the_worst)
 
 TEST(halving__an_exited_trial_that_moves_up_completes_the_next_rung_at_once)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, HALVING4, X);
     kit_start(&k);
@@ -92,7 +87,6 @@ TEST(halving__an_exited_trial_that_moves_up_completes_the_next_rung_at_once)
 
 TEST(halving__ends_when_every_trial_exits)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, HALVING4, X);
     kit_start(&k);
@@ -104,7 +98,6 @@ TEST(halving__ends_when_every_trial_exits)
 
 TEST(halving__a_waiting_trial_that_exits_has_reported_already)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, HALVING4, X);
     kit_start(&k);
@@ -119,7 +112,6 @@ TEST(halving__a_waiting_trial_that_exits_has_reported_already)
 
 TEST(halving__an_invalid_sample_is_taken_out_of_every_rung_and_replaced)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, HALVING4, X);
     kit_start(&k);
@@ -138,7 +130,6 @@ TEST(halving__an_invalid_sample_is_taken_out_of_every_rung_and_replaced)
 
 TEST(halving__an_invalid_result_that_waits_is_taken_out)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, HALVING4, X);
     kit_start(&k);
@@ -153,7 +144,6 @@ TEST(halving__an_invalid_result_that_waits_is_taken_out)
 
 TEST(empty_bracket__counts_as_done_and_all_empty_is_refused)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k,
              "{name: adaptive, metric: m, target_trial_steps: 256, step_budget: 300, mode: "
@@ -180,7 +170,6 @@ TEST(empty_bracket__counts_as_done_and_all_empty_is_refused)
 
 TEST(brackets__of_absurd_settings_stay_finite)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k,
              "{name: adaptive_simple, metric: m, max_steps: 9000000000000000000, max_trials: 2000,"
@@ -203,7 +192,6 @@ TEST(brackets__of_absurd_settings_stay_finite)
 
 TEST(pbt__clones_wait_for_the_checkpoint)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, PBT("2", "2", "0.5"), X);
     CHECK_STR(kit_start(&k), "C0 T0:1-2 V0:2 C1 T1:1-2 V1:2");
@@ -224,7 +212,6 @@ TEST(pbt__clones_wait_for_the_checkpoint)
 
 TEST(pbt__a_checkpoint_that_happened_on_its_own_is_not_asked_for_again) /* S3 */
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, PBT("2", "2", "0.5"), X);
     kit_start(&k);
@@ -238,7 +225,6 @@ TEST(pbt__a_checkpoint_that_happened_on_its_own_is_not_asked_for_again) /* S3 */
 
 TEST(pbt__an_older_checkpoint_does_not_do)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, PBT("2", "2", "0.5"), X);
     kit_start(&k);
@@ -250,7 +236,6 @@ TEST(pbt__an_older_checkpoint_does_not_do)
 
 TEST(pbt__an_exited_trial_is_never_cloned_continued_or_closed)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, PBT("4", "3", "0.5"), X);
     kit_start(&k);
@@ -266,7 +251,6 @@ TEST(pbt__an_exited_trial_is_never_cloned_continued_or_closed)
 
 TEST(pbt__all_exits_end_the_search_at_once)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, PBT("3", "1000", "0.34"), X);
     kit_start(&k);
@@ -277,7 +261,6 @@ TEST(pbt__all_exits_end_the_search_at_once)
 
 TEST(pbt__a_parent_that_exits_releases_its_clone)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, PBT("2", "2", "0.5"), X);
     kit_start(&k);
@@ -291,7 +274,6 @@ TEST(pbt__a_parent_that_exits_releases_its_clone)
 
 TEST(pbt__an_invalid_sample_is_replaced_in_its_place)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, PBT("2", "1", "0.5"), X);
     kit_start(&k);
@@ -304,7 +286,6 @@ TEST(pbt__an_invalid_sample_is_replaced_in_its_place)
 
 TEST(pbt__closes_in_the_order_of_request_ids)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, PBT("16", "1", "0.5"), X);
     kit_start(&k);
@@ -322,7 +303,6 @@ TEST(pbt__closes_in_the_order_of_request_ids)
 
 TEST(pbt__without_exchange_trains_everybody)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, PBT("1", "3", "0.5"), X);
     CHECK_STR(kit_start(&k), "C0 T0:1-2 V0:2");
@@ -337,7 +317,6 @@ TEST(pbt__without_exchange_trains_everybody)
 
 TEST(async_halving__promotes_and_closes_out)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k,
              "{name: async_halving, metric: m, max_length: 4, max_trials: 3, num_rungs: 2, divisor:"
@@ -355,7 +334,6 @@ TEST(async_halving__promotes_and_closes_out)
 
 TEST(async_halving__stop_once_never_pauses)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k,
              "{name: async_halving, metric: m, max_length: 4, max_trials: 3, num_rungs: 2, divisor:"
@@ -372,7 +350,6 @@ TEST(async_halving__stop_once_never_pauses)
 
 TEST(async_halving__exits_do_not_stop_it)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k,
              "{name: async_halving, metric: m, max_length: 4, max_trials: 2, num_rungs: 2, divisor:"
@@ -392,7 +369,6 @@ static size_t outstanding(const struct kit *k, size_t rung)
 
 TEST(async_halving__a_waiting_trial_that_exits_was_not_outstanding)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k,
              "{name: async_halving, metric: m, max_length: 4, max_trials: 4, num_rungs: 3, divisor:"
@@ -415,7 +391,6 @@ TEST(async_halving__a_waiting_trial_that_exits_was_not_outstanding)
 
 TEST(asha__log_of_243_truncates_to_four)
 {
-    TEST_UNUSED;
     static struct kit k;
     struct exp_shape shape;
     kit_open(&k,
@@ -491,7 +466,6 @@ static void run_target(const char *searcher, struct target *t)
 
 TEST(tpe__beats_random_on_a_bowl)
 {
-    TEST_UNUSED;
     struct target tpe, random;
     run_target("{name: tpe, metric: m, max_steps: 1, max_trials: 120}", &tpe);
     run_target("{name: random, metric: m, max_steps: 1, max_trials: 120}", &random);
@@ -502,7 +476,6 @@ TEST(tpe__beats_random_on_a_bowl)
 
 TEST(tpe__goes_on_after_exits)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_open(&k, "{name: tpe, metric: m, max_steps: 2, max_trials: 3, max_concurrent_trials: 1}",
              X);

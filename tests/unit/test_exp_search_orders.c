@@ -217,7 +217,6 @@ static void drive_one(const char *method, uint64_t seed, bool may_exit)
 
 TEST(any_order__ends_and_can_be_told_again)
 {
-    TEST_UNUSED;
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
         for (uint64_t seed = 0; seed < 12; seed++)
             drive_one(methods[m], seed, false);
@@ -225,7 +224,6 @@ TEST(any_order__ends_and_can_be_told_again)
 
 TEST(any_order__with_exits_ends_and_can_be_told_again)
 {
-    TEST_UNUSED;
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
         for (uint64_t seed = 0; seed < 40; seed++)
             drive_one(methods[m], 1000 + seed, true);
@@ -235,7 +233,6 @@ TEST(any_order__with_exits_ends_and_can_be_told_again)
 
 TEST(torture__every_allocation_may_fail_without_leak_or_damage)
 {
-    TEST_UNUSED;
     static struct kit k;
     kit_parse(&k,
               "{name: pbt, metric: m, population_size: 3, num_rounds: 2, steps_per_round: 1,"

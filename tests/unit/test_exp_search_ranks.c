@@ -72,7 +72,6 @@ static void compare(uint64_t seed, uint64_t values, enum exp_rank_ties ties)
 
 TEST(ranks__equal_a_plain_sorted_array)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     for (uint64_t values = 1; values <= 1000000; values *= 10) {
         compare(values, values, EXP_AFTER_EQUALS);
@@ -83,7 +82,6 @@ TEST(ranks__equal_a_plain_sorted_array)
 
 TEST(ranks__rising_and_falling_input)
 {
-    TEST_UNUSED;
     for (int falls = 0; falls < 2; falls++) {
         struct exp_ranks ranks;
         struct ebb_error err;

@@ -61,7 +61,6 @@ static const char *work(struct seq *s, int most, bool is_best)
 
 TEST(sequence__trains_validates_checkpoints_in_this_order)
 {
-    TEST_UNUSED;
     struct seq s;
     open_seq(&s, 2, 3, EXP_POLICY_NONE);
     ask_to(&s, 8);
@@ -74,7 +73,6 @@ TEST(sequence__trains_validates_checkpoints_in_this_order)
 
 TEST(policy__best_needs_a_better_one_all_takes_each_none_only_the_last)
 {
-    TEST_UNUSED;
     static const struct {
         enum exp_checkpoint_policy policy;
         bool is_best;
@@ -95,7 +93,6 @@ TEST(policy__best_needs_a_better_one_all_takes_each_none_only_the_last)
 
 TEST(best__is_strictly_better_than_every_earlier_one)
 {
-    TEST_UNUSED;
     struct exp_best best = {0};
     CHECK(exp_best_update(&best, 0.5, true));
     CHECK(!exp_best_update(&best, 0.5, true));
@@ -110,7 +107,6 @@ TEST(best__is_strictly_better_than_every_earlier_one)
 
 TEST(idle__a_promotion_during_the_last_checkpoint_keeps_the_process)
 {
-    TEST_UNUSED;
     struct seq s;
     open_seq(&s, 0, 0, EXP_POLICY_NONE);
     ask_to(&s, 1);
@@ -132,7 +128,6 @@ TEST(idle__a_promotion_during_the_last_checkpoint_keeps_the_process)
 
 TEST(stop__checkpoints_before_a_wanted_validation_and_validates_after_resuming)
 {
-    TEST_UNUSED;
     struct seq s;
     open_seq(&s, 0, 0, EXP_POLICY_BEST);
     ask_to(&s, 2);
@@ -150,7 +145,6 @@ TEST(stop__checkpoints_before_a_wanted_validation_and_validates_after_resuming)
 
 TEST(stop__during_a_checkpoint_ends_right_after_it)
 {
-    TEST_UNUSED;
     struct seq s;
     open_seq(&s, 0, 1, EXP_POLICY_NONE);
     ask_to(&s, 3);
@@ -168,7 +162,6 @@ TEST(stop__during_a_checkpoint_ends_right_after_it)
 
 TEST(crash__rolls_back_to_the_checkpoint_and_repeats_the_wishes)
 {
-    TEST_UNUSED;
     struct seq s;
     open_seq(&s, 2, 0, EXP_POLICY_NONE);
     ask_to(&s, 6);
@@ -186,7 +179,6 @@ TEST(crash__rolls_back_to_the_checkpoint_and_repeats_the_wishes)
 
 TEST(crash__after_a_late_validation_does_not_validate_again)
 {
-    TEST_UNUSED;
     struct seq s;
     open_seq(&s, 1, 0, EXP_POLICY_NONE);
     ask(&s, EXP_OP_TRAIN, 3);
@@ -210,7 +202,6 @@ TEST(crash__after_a_late_validation_does_not_validate_again)
 
 TEST(exit__classification)
 {
-    TEST_UNUSED;
     struct seq s;
     open_seq(&s, 0, 0, EXP_POLICY_NONE);
     s.q.rules.max_restarts = 1;
@@ -240,7 +231,6 @@ TEST(exit__classification)
 
 TEST(requests__that_cannot_be_are_refused)
 {
-    TEST_UNUSED;
     struct seq s;
     open_seq(&s, 0, 0, EXP_POLICY_NONE);
     struct exp_op gap = {.kind = EXP_OP_TRAIN, .first_step = 2, .last_step = 3};
@@ -280,7 +270,6 @@ static void reload(struct seq *s)
 
 TEST(saved__keeps_restarts_and_resumes_from_the_checkpoint)
 {
-    TEST_UNUSED;
     struct seq s;
     open_seq(&s, 2, 3, EXP_POLICY_NONE);
     ask_to(&s, 8);
@@ -301,7 +290,6 @@ TEST(saved__keeps_restarts_and_resumes_from_the_checkpoint)
 
 TEST(saved__broken_ones_are_refused)
 {
-    TEST_UNUSED;
     static const char *const broken[] = {
         "null",
         "{}",
@@ -389,7 +377,6 @@ static void model_crash(struct model *m)
 
 TEST(sequence__equals_the_model_under_random_events)
 {
-    TEST_UNUSED;
     uint64_t rng = 3;
     for (int round = 0; round < 3000; round++) {
         struct seq s;
@@ -454,7 +441,6 @@ TEST(sequence__equals_the_model_under_random_events)
 
 TEST(memory__is_bounded_by_wishes_not_steps)
 {
-    TEST_UNUSED;
     struct seq s;
     open_seq(&s, 10, 100, EXP_POLICY_NONE);
     ask_to(&s, 1000000000);

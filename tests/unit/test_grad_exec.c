@@ -39,7 +39,6 @@ static struct trace *make_step(void *backend)
 
 TEST(a_training_step__runs_under_every_policy)
 {
-    TEST_UNUSED;
     static const char *const policies[] = {"none", "dtr", "lru", "msps", "largest", "unified"};
     void *backend;
     struct ebb_error err;
@@ -73,7 +72,6 @@ TEST(a_training_step__runs_under_every_policy)
 
 TEST(backward_ops__name_their_forward_partner)
 {
-    TEST_UNUSED;
     void *backend;
     struct ebb_error err;
     CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);

@@ -72,7 +72,6 @@ static void end(struct scene *s)
 
 TEST(kernels__reach_what_the_host_cannot)
 {
-    TEST_UNUSED;
     struct scene s = make();
     step(&s);
     for (int i = 0; i < N; i++)
@@ -83,7 +82,6 @@ TEST(kernels__reach_what_the_host_cannot)
 
 TEST(a_wrong_index__is_a_word_for_one_run)
 {
-    TEST_UNUSED;
     struct scene s = make();
     s.index[5] = N;
     s.args.op = 41;
@@ -128,7 +126,6 @@ static enum ebb_status wait_for(struct scene *s)
 
 TEST(others__fault_at_an_operand)
 {
-    TEST_UNUSED;
     CHECK_EQ(signal_of(wait_for), 0);
     CHECK_EQ(signal_of(look), SIGSEGV);
     CHECK_EQ(signal_of(compute), SIGSEGV);

@@ -11,7 +11,6 @@ static struct ebb_error err;
 
 TEST(a_plugin_that_is_nowhere__is_named)
 {
-    TEST_UNUSED;
     const struct kernel_plugin *plugin = NULL;
     assert_int_equal(kernel_plugin_load("nowhere", &plugin, &err), EBB_EUNSUPPORTED);
     assert_non_null(strstr(err.message, "ebb_nowhere.so"));
@@ -21,7 +20,6 @@ TEST(a_plugin_that_is_nowhere__is_named)
 
 TEST(a_file_that_is_no_library__says_why)
 {
-    TEST_UNUSED;
     char folder[] = "/tmp/ebb_plugin_XXXXXX", path[64];
     const struct kernel_plugin *plugin = NULL;
     assert_non_null(mkdtemp(folder));
@@ -47,7 +45,6 @@ TEST(a_file_that_is_no_library__says_why)
 /* Only where the plug-in was built (test cuda_loads). */
 TEST(cuda_without_a_gpu__loads_and_says_so)
 {
-    TEST_UNUSED;
     const struct kernel_plugin *plugin = NULL;
     struct kernel_context *context = NULL;
     struct device *device = NULL;

@@ -87,7 +87,6 @@ static void matmul_case(struct kernel_context *c, int64_t batch_a, int64_t batch
 
 TEST(matmul__as_plain_loops)
 {
-    TEST_UNUSED;
     for (int threads = 1; threads <= 2; threads++) {
         struct kernel_context *c = context(threads);
         for (int t = 0; t < 4; t++) {
@@ -102,7 +101,6 @@ TEST(matmul__as_plain_loops)
 
 TEST(matmul__without_terms_is_the_bias)
 {
-    TEST_UNUSED;
     struct kernel_context *c = context(1);
     matmul_case(c, 1, 1, 3, 2, 0, false, false, true);
     kernel_cpu.close(c);
@@ -173,7 +171,6 @@ static void conv_case(struct kernel_context *c, struct kernel_conv v)
 
 TEST(convolution__as_plain_loops)
 {
-    TEST_UNUSED;
 #define CONV(N, CI, CO, G, H, W, K, S, P, D)                                                       \
     (struct kernel_conv)                                                                           \
     {                                                                                              \
@@ -206,7 +203,6 @@ TEST(convolution__as_plain_loops)
 
 TEST(attention__as_plain_loops)
 {
-    TEST_UNUSED;
     struct kernel_context *c = context(2);
     struct kernel_attention a = {
         .rows = 3, .tq = 70, .tk = 75, .d = 16, .dv = 40, .scale = 0.3f, .is_causal = 1};
@@ -237,7 +233,6 @@ TEST(attention__as_plain_loops)
 
 TEST(permuted_copies__move_every_element)
 {
-    TEST_UNUSED;
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                      {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     const int64_t dims[3] = {5, 67, 70}, strides[3] = {67 * 70, 70, 1};
@@ -319,7 +314,6 @@ static void own_kernels(struct kernel_context *c, const float *x, const float *y
 
 TEST(own_kernels__give_the_same_bits_at_any_thread_count)
 {
-    TEST_UNUSED;
     float *x = random_floats(N), *y = random_floats(N);
     float *a = ebb_calloc(8 * N, sizeof *a), *b = ebb_calloc(8 * N, sizeof *b);
     for (int threads = 1; threads <= 5; threads++) {
@@ -350,7 +344,6 @@ static float from_16(struct kernel_context *c, uint8_t type, uint32_t x)
 
 TEST(sixteen_bits__convert_exactly)
 {
-    TEST_UNUSED;
     struct kernel_context *c = context(1);
     for (uint32_t u = 0; u < 0x10000; u++) {
         float b = from_16(c, KERNEL_BF16, u), h = from_16(c, KERNEL_F16, u);
@@ -380,7 +373,6 @@ TEST(sixteen_bits__convert_exactly)
 
 TEST(exp_and_tanh__are_accurate_everywhere)
 {
-    TEST_UNUSED;
     struct kernel_context *c = context(1);
     float x[4001], e[4001], t[4001];
     for (int i = 0; i <= 4000; i++)

@@ -18,7 +18,6 @@ TENSOR_DTYPE_LIST(X)
 
 TEST(descriptions__are_whole_words)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < KERNEL_FAMILIES; i++) {
         CHECK_EQ(kernel_desc_bytes((enum kernel_family)i) % 8, 0);
         CHECK(kernel_desc_bytes((enum kernel_family)i) <= sizeof(union kernel_desc));
@@ -29,7 +28,6 @@ TEST(descriptions__are_whole_words)
 /* A context without a device answers what calls need, the same as with one, and runs nothing. */
 TEST(a_context_without_a_device__runs_nothing)
 {
-    TEST_UNUSED;
     struct kernel_context *c[2];
     struct ebb_error err;
     struct kernel_need need[2] = {{.flops = 1e6, .bytes = 1e3}, {.flops = 1e6, .bytes = 1e3}};

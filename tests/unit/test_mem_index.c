@@ -17,7 +17,6 @@ static struct mem_index *make(uint32_t capacity, bool by_stale)
 
 TEST(empty_index__has_no_top)
 {
-    TEST_UNUSED;
     struct mem_index *x = make(0, true);
     CHECK_EQ(mem_index_top(x, 5), MEM_NONE);
     CHECK_EQ(mem_index_scan(x, 5), MEM_NONE);
@@ -27,7 +26,6 @@ TEST(empty_index__has_no_top)
 
 TEST(stale_entry__overtakes_as_time_passes)
 {
-    TEST_UNUSED;
     struct mem_index *x = make(200, true);
     mem_index_set(x, 3, 1, 0);    /* merit now */
     mem_index_set(x, 150, 3, 90); /* merit 3 (now - 90): ahead from 135 on */
@@ -45,7 +43,6 @@ TEST(stale_entry__overtakes_as_time_passes)
 
 TEST(ties__go_to_the_lowest_id)
 {
-    TEST_UNUSED;
     struct mem_index *x = make(5000, false);
     for (uint32_t id = 5000; id-- > 7;)
         mem_index_set(x, id, 2.5, 1);
@@ -97,7 +94,6 @@ static void compare(uint32_t capacity, bool by_stale, uint64_t seed, uint32_t st
 
 TEST(top__equals_a_scan)
 {
-    TEST_UNUSED;
     static const uint32_t capacities[] = {1, 2, 63, 64, 65, 300, 4096, 4097};
     for (uint64_t seed = 0; seed < 48; seed++)
         compare(capacities[seed % 8], seed % 16 < 12, seed, 1500);
@@ -108,7 +104,6 @@ TEST(top__equals_a_scan)
 /* The pattern of a run: the winner leaves, something else is used, time goes on. */
 TEST(evicting_the_top__equals_evicting_by_scan)
 {
-    TEST_UNUSED;
     struct mem_index *x = make(20000, true), *y = make(20000, true);
     uint64_t random = 9;
     for (uint32_t id = 0; id < 20000; id++) {
@@ -132,7 +127,6 @@ TEST(evicting_the_top__equals_evicting_by_scan)
 
 TEST(create__survives_failing_allocations)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     uint64_t blocks = ebb_heap_live();
     for (uint64_t n = 1;; n++) {

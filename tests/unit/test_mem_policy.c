@@ -16,7 +16,6 @@ static size_t names_of(const struct mem_policy *p, const char *names[4])
 
 TEST(names_and_aliases__are_unique)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < mem_policy_count; i++) {
         const char *mine[4], *theirs[4];
         size_t count = names_of(&mem_policies[i], mine);
@@ -33,7 +32,6 @@ TEST(names_and_aliases__are_unique)
 
 TEST(names__are_lower_case_words_with_help)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < mem_policy_count; i++) {
         for (const char *c = mem_policies[i].name; *c; c++)
             CHECK(islower((unsigned char)*c) || *c == '_');
@@ -43,7 +41,6 @@ TEST(names__are_lower_case_words_with_help)
 
 TEST(published_spellings__lead_to_their_row)
 {
-    TEST_UNUSED;
     static const char *const pairs[][2] = {{"DTR", "dtr"},
                                            {"DTREqClass", "dtr_eq"},
                                            {"DTRLocal", "dtr_local"},
@@ -72,7 +69,6 @@ TEST(published_spellings__lead_to_their_row)
 /* The ablation family: four cost terms x size x staleness, each exactly once. */
 TEST(ablation__is_complete)
 {
-    TEST_UNUSED;
     static const enum mem_numerator terms[] = {MEM_REGION, MEM_EQ, MEM_LOCAL, MEM_ONE};
     for (int bits = 0; bits < 16; bits++) {
         size_t found = 0;

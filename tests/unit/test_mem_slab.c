@@ -118,7 +118,6 @@ static void give(uint32_t segment)
 
 TEST(ends__are_taken_low_and_high)
 {
-    TEST_UNUSED;
     begin(10);
     uint32_t low = take(2, false, 1), high = take(3, true, 2);
     CHECK_EQ(slab.segments[low].offset, 0);
@@ -130,7 +129,6 @@ TEST(ends__are_taken_low_and_high)
 
 TEST(neighbours__coalesce_on_both_sides)
 {
-    TEST_UNUSED;
     begin(9);
     uint32_t a = take(3, false, 1), b = take(3, false, 2), c = take(3, false, 3);
     CHECK_EQ(mem_slab_find(&slab, PLAN_UNIT, false), MEM_NONE);
@@ -145,7 +143,6 @@ TEST(neighbours__coalesce_on_both_sides)
 
 TEST(fit__is_the_smallest_that_fits)
 {
-    TEST_UNUSED;
     begin(30);
     uint32_t holes[4], walls[4];
     static const uint32_t sizes[] = {9, 4, 6, 5};
@@ -167,7 +164,6 @@ TEST(fit__is_the_smallest_that_fits)
  * of its smallest. */
 TEST(fit__is_found_behind_many_too_small)
 {
-    TEST_UNUSED;
     begin(UNITS);
     uint32_t holes[29], count = 0;
     for (uint32_t i = 0; i < 29; i++) {
@@ -187,7 +183,6 @@ TEST(fit__is_found_behind_many_too_small)
 
 TEST(largest__lists_holes_by_size)
 {
-    TEST_UNUSED;
     begin(40);
     uint32_t holes[4], found[8];
     static const uint32_t sizes[] = {4, 16, 1, 9};
@@ -209,7 +204,6 @@ TEST(largest__lists_holes_by_size)
 
 TEST(slide__gathers_the_window_and_no_more)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct moves m = {.map = &map};
     begin(12);
@@ -232,7 +226,6 @@ TEST(slide__gathers_the_window_and_no_more)
 
 TEST(empty_slab__has_no_room)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     CHECK_OK(mem_slab_init(&slab, 255, &err), &err);
     CHECK_EQ(slab.bytes, 0);
@@ -264,7 +257,6 @@ static void random_slide(uint64_t *random)
 
 TEST(random_operations__agree_with_the_map)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         uint64_t random = seed;
         uint32_t owned[UNITS], count = 0, peak = 0;
@@ -301,7 +293,6 @@ TEST(random_operations__agree_with_the_map)
 
 TEST(failed_allocation__leaves_the_slab_as_it_was)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     uint64_t blocks = ebb_heap_live();
     begin(UNITS);

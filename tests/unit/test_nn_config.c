@@ -20,7 +20,6 @@ static enum ebb_status parse(const char *yaml, struct nn_config *c, struct ebb_e
 
 TEST(a_section__sets_what_it_names)
 {
-    TEST_UNUSED;
     struct nn_config c;
     struct ebb_error err;
     CHECK_OK(parse("name: cifar_resnet20\nplanes: 8\nblocks: [1, 2]\nrng: torch\n", &c, &err),
@@ -41,7 +40,6 @@ TEST(a_section__sets_what_it_names)
 
 TEST(mistakes__name_key_found_allowed_nearest)
 {
-    TEST_UNUSED;
     static const struct {
         const char *yaml;
         const char *parts[4];
@@ -71,7 +69,6 @@ TEST(mistakes__name_key_found_allowed_nearest)
 
 TEST(every_mistake__is_reported)
 {
-    TEST_UNUSED;
     static const char yaml[] = "name: resnet50\nplanes: 0\nblokcs: 1\nstem: x\n";
     struct ebb_arena arena;
     struct ebb_error err;
@@ -91,7 +88,6 @@ TEST(every_mistake__is_reported)
 
 TEST(data_sets__fill_in_what_the_user_left_open)
 {
-    TEST_UNUSED;
     struct nn_config c;
     struct ebb_error err;
     struct nn_port ports[NN_PORTS];
@@ -108,7 +104,6 @@ TEST(data_sets__fill_in_what_the_user_left_open)
 
 TEST(names__are_unique_in_any_case)
 {
-    TEST_UNUSED;
     const char *names[512];
     size_t n = 0;
     for (size_t i = 0; i < nn_model_count(); i++) {
@@ -131,7 +126,6 @@ TEST(names__are_unique_in_any_case)
 
 TEST(pareto_names__are_aliases)
 {
-    TEST_UNUSED;
     static const char *const names[][2] = {
         {"resnet1202", "cifar_resnet1202"},
         {"tv_densenet121", "densenet121"},
@@ -158,7 +152,6 @@ TEST(pareto_names__are_aliases)
 /* Out of memory at any allocation is a status, and nothing leaks. */
 TEST(out_of_memory__is_a_status)
 {
-    TEST_UNUSED;
     struct nn_config c;
     struct ebb_error err;
     CHECK_OK(kit_config(&c, "cifar_resnet20", "blocks=1,1,1 planes=4 height=8 width=8", &err),

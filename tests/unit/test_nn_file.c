@@ -82,7 +82,6 @@ static void check_model(const struct nn_model *m, enum nn_generator generator)
 
 TEST(files__of_the_zoo_train_to_the_same_bits)
 {
-    TEST_UNUSED;
     size_t count = 0;
     for (size_t i = 0; i < nn_model_count(); i++)
         if (nn_model_at(i)->task != NN_GAN) {
@@ -94,7 +93,6 @@ TEST(files__of_the_zoo_train_to_the_same_bits)
 
 TEST(files__draw_what_torch_draws)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"cifar_resnet20", "densenet121", "wlm_lstm",
                                         "bert_base",      "gpt2_124M",   "transformer_12_6",
                                         "wlm_transformer"};
@@ -104,7 +102,6 @@ TEST(files__draw_what_torch_draws)
 
 TEST(examples__are_models_of_the_zoo)
 {
-    TEST_UNUSED;
     static const struct {
         const char *file, *zoo, *set;
     } rows[] = {
@@ -217,7 +214,6 @@ TEST(shapes__are_checked_when_they_are_known)
 
 TEST(out_of_memory__is_a_status_of_files)
 {
-    TEST_UNUSED;
     static const char text[] =
         "options: {n: 4}\ninputs: {x: [n]}\nblocks:\n  A(i):\n    modules: {fc: "
         "\"Linear(i, i)\"}\n    forward: [\"return relu(fc(x)) + x\"]\n"
@@ -258,7 +254,6 @@ TEST(out_of_memory__is_a_status_of_files)
 
 TEST(files__of_models_that_train_themselves_are_refused)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct nn_config c;
     struct ebb_str text = {0};

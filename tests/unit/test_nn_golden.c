@@ -250,7 +250,6 @@ static void fill_image(struct golden *g, int64_t step)
 
 TEST(resnet__follows_the_reference)
 {
-    TEST_UNUSED;
     run("resnet_mini", "cifar_resnet20", "blocks=1,2 planes=8 height=16 width=16", 4, fill_image);
 }
 
@@ -262,7 +261,6 @@ static void fill_tokens(struct golden *g, int64_t step)
 
 TEST(gpt__follows_the_reference)
 {
-    TEST_UNUSED;
     run("gpt_mini", "gpt2_124M", "vocabulary=64 positions=16 length=16 width=32 layers=2 heads=4",
         2, fill_tokens);
 }
@@ -287,7 +285,6 @@ static void fill_words(struct golden *g, int64_t step)
 
 TEST(lstm__follows_the_reference)
 {
-    TEST_UNUSED;
     run("lstm_mini", "wlm_lstm", "vocabulary=20 length=6 embedding=8 hidden=12 dropout=0", 3,
         fill_words);
 }
@@ -305,14 +302,12 @@ static void fill_tree(struct golden *g, int64_t step)
 
 TEST(treelstm__follows_the_reference)
 {
-    TEST_UNUSED;
     run("treelstm_mini", "dtr_treelstm", "features=5 memory=6 depth=2", 3, fill_tree);
 }
 
 /* The model updates D itself, the optimizer here only G. */
 TEST(unrolled_gan__follows_the_reference)
 {
-    TEST_UNUSED;
     struct golden g;
     struct ebb_error err;
     open_golden(&g, "unrolled_gan_mini");

@@ -60,7 +60,6 @@ static void check_item(const struct box *x, enum nn_generator generator, size_t 
 
 TEST(torch_stream__gives_torchs_linear_and_conv)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     struct box x;
     ebb_arena_init(&arena);
@@ -82,7 +81,6 @@ TEST(torch_stream__gives_torchs_linear_and_conv)
 
 TEST(torch_stream__gives_torchs_embedding_and_lstm)
 {
-    TEST_UNUSED;
     struct ebb_arena arena;
     struct box x;
     struct ebb_error err;
@@ -112,7 +110,6 @@ TEST(torch_stream__gives_torchs_embedding_and_lstm)
 /* A model that draws again leaves the constructors' draws behind it in the stream. */
 TEST(torch_stream__redraws_after_all_constructors)
 {
-    TEST_UNUSED;
     struct box x;
     struct ebb_error err;
     struct nn_initializer *init;
@@ -165,7 +162,6 @@ static void moments(const struct nn_builder *b, const char *name, double *mean, 
 
 TEST(rules__have_the_specified_moments)
 {
-    TEST_UNUSED;
     static const struct {
         const char *model, *set, *item;
         double deviation; /* of the draws */
@@ -212,7 +208,6 @@ TEST(rules__have_the_specified_moments)
 
 TEST(constants__are_ones_and_zeros)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct nn_config c;
     struct kit k;
@@ -244,7 +239,6 @@ TEST(constants__are_ones_and_zeros)
 
 TEST(values__depend_on_seed_and_item_alone)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct nn_config c;
     struct kit a, b;
@@ -282,7 +276,6 @@ TEST(values__depend_on_seed_and_item_alone)
 /* Numbers by coordinates: element e is a function of e alone, as the kernels draw it. */
 TEST(normals__are_those_of_the_coordinates)
 {
-    TEST_UNUSED;
     struct box x;
     struct nn_initializer *init;
     struct ebb_error err;
@@ -308,7 +301,6 @@ TEST(normals__are_those_of_the_coordinates)
 /* Large items are drawn by several threads, in pieces. */
 TEST(large_items__are_drawn_as_small_ones)
 {
-    TEST_UNUSED;
     enum { N = 400003 };
     struct box x;
     struct nn_initializer *init;
@@ -332,7 +324,6 @@ TEST(large_items__are_drawn_as_small_ones)
 
 TEST(generated_inputs__depend_on_seed_and_update)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"unrolled_gan", "transformer_12_6", "wlm_transformer"};
     float a[4096], b[4096], d[4096];
     for (size_t i = 0; i < 3; i++) {
@@ -364,7 +355,6 @@ TEST(generated_inputs__depend_on_seed_and_update)
 /* The scores that a padding row makes must not move: the row is zero and stays in the list. */
 TEST(padding_row__is_zero)
 {
-    TEST_UNUSED;
     struct box x;
     struct nn_initializer *init;
     struct ebb_error err;

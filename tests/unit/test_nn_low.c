@@ -23,7 +23,6 @@ static double run_eval(const char *name, enum nn_precision precision)
 
 TEST(low_precision__stays_near_full)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < nn_model_count(); i++) {
         const char *name = nn_model_at(i)->name;
         double full = run_eval(name, NN_FP32), bf16 = run_eval(name, NN_BF16),
@@ -38,7 +37,6 @@ TEST(low_precision__stays_near_full)
 /* The point of it: what is kept for the backward pass takes about half the bytes. */
 TEST(low_precision__halves_the_activations)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"gpt2_124M", "resnet50", "unet", "bert_large"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct ebb_error err;
@@ -108,7 +106,6 @@ static void compare_gradients(const char *name, struct kit *a, struct kit *b, do
 
 TEST(gradients__point_where_those_of_fp32_point)
 {
-    TEST_UNUSED;
     static const struct {
         const char *name, *set;
     } rows[] = {

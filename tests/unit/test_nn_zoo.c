@@ -117,7 +117,6 @@ static uint64_t parameters_of(const char *name, const char *set)
 
 TEST(parameters__are_those_of_the_table)
 {
-    TEST_UNUSED;
     int wrong = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         uint64_t n = parameters_of(counts[i].name, counts[i].set);
@@ -129,7 +128,6 @@ TEST(parameters__are_those_of_the_table)
 
 TEST(transformer_sizes__count_as_gpt_and_as_bert)
 {
-    TEST_UNUSED;
     int wrong = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint64_t g = parameters_of(sizes[i].name, "type=gpt");
@@ -142,7 +140,6 @@ TEST(transformer_sizes__count_as_gpt_and_as_bert)
 
 TEST(every_model__is_counted)
 {
-    TEST_UNUSED;
     static const char *const uncounted[] = {
         "gpt2_774M", "gpt2_1558M", "gpt3_epcc_13B", "gpt3_epcc_175B", "linear", "test", "testBERT"};
     for (size_t i = 0; i < nn_model_count(); i++) {
@@ -166,7 +163,6 @@ TEST(every_model__is_counted)
  * side heads (6.027). */
 TEST(forward_work__is_that_of_the_table)
 {
-    TEST_UNUSED;
     static const struct {
         const char *name, *set;
         int64_t batch;
@@ -245,7 +241,6 @@ static void check_same_items(const char *name)
 
 TEST(items__do_not_depend_on_mode_and_batch)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < nn_model_count(); i++)
         check_same_items(nn_model_at(i)->name);
 }
@@ -300,7 +295,6 @@ static double run_step(const char *name, const char *set, struct nn_mode mode)
 
 TEST(every_model__trains_one_step)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < nn_model_count(); i++) {
         const char *name = nn_model_at(i)->name;
         run_step(name, kit_small_of(name), (struct nn_mode){.is_training = true});
@@ -309,7 +303,6 @@ TEST(every_model__trains_one_step)
 
 TEST(options__make_other_variants_that_train)
 {
-    TEST_UNUSED;
     struct nn_mode train = {.is_training = true};
     run_step("segnet", KIT_SEGMENT " unpool=true", train);
     run_step("mobilenet_v1", KIT_MOBILE " keras=true", train);
@@ -322,7 +315,6 @@ TEST(options__make_other_variants_that_train)
 /* A classifier that knows nothing has a loss near ln(classes). */
 TEST(first_losses__are_near_the_logarithm_of_the_classes)
 {
-    TEST_UNUSED;
     struct nn_mode train = {.is_training = true};
     double gpt = run_step("gpt2_124M", KIT_LM, train);
     CHECK(fabs(gpt - log(61.0)) < 0.2);
@@ -332,7 +324,6 @@ TEST(first_losses__are_near_the_logarithm_of_the_classes)
 
 TEST(every_model__trains_one_step_in_low_precision)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < nn_model_count(); i++) {
         const char *name = nn_model_at(i)->name;
         for (int p = NN_BF16; p <= NN_FP16; p++)
@@ -344,7 +335,6 @@ TEST(every_model__trains_one_step_in_low_precision)
 /* Two builds with one builder share the weights; their dropout masks differ. */
 TEST(building_twice__shares_weights_not_masks)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct nn_config c;
     struct kit k;

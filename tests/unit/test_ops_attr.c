@@ -45,7 +45,6 @@ static size_t value_count(const struct row *row)
 
 TEST(values__give_the_attributes_of_the_text)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         _Alignas(16) unsigned char a[OPS_ATTR_BYTES], b[OPS_ATTR_BYTES];
         struct ebb_error err = {0};
@@ -76,7 +75,6 @@ static void refuse(const char *op, size_t count, const struct ops_value *values,
 
 TEST(values__that_do_not_fit_are_refused)
 {
-    TEST_UNUSED;
     static const int64_t many[TENSOR_RANK + 1] = {0};
     refuse("conv2d", 1, &(struct ops_value){"strides", .integer = 1}, "strides");
     refuse("relu", 1, &(struct ops_value){"dim", .integer = 1}, "dim");

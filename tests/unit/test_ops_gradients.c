@@ -596,7 +596,6 @@ static void run_row(const struct row *row, void *backend, uint64_t seed, enum ju
 
 TEST(every_op__agrees_with_finite_differences)
 {
-    TEST_UNUSED;
     void *backend;
     struct ebb_error err;
     CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
@@ -607,7 +606,6 @@ TEST(every_op__agrees_with_finite_differences)
 
 TEST(every_op__skips_outputs_and_allocates_nothing)
 {
-    TEST_UNUSED;
     void *backend;
     struct ebb_error err;
     CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
@@ -623,7 +621,6 @@ TEST(every_op__skips_outputs_and_allocates_nothing)
 
 TEST(every_op__runs_where_the_host_cannot_read)
 {
-    TEST_UNUSED;
     void *backend;
     struct ebb_error err;
     CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
@@ -648,7 +645,6 @@ static float coarse(float x)
 
 TEST(every_op__takes_numbers_of_16_bits)
 {
-    TEST_UNUSED;
     void *backend;
     struct ebb_error err;
     CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
@@ -680,7 +676,6 @@ TEST(every_op__takes_numbers_of_16_bits)
 
 TEST(every_op_with_a_gradient__has_a_row)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < ops_count(); i++) {
         const struct ops_def *def = ops_at(i);
         bool has_row = ops_is_internal(def) || !ops_has_gradient(def) ||
@@ -694,7 +689,6 @@ TEST(every_op_with_a_gradient__has_a_row)
 
 TEST(names__are_unique)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < ops_count(); i++)
         CHECK(ops_find(ops_name(ops_at(i))) == ops_at(i));
 }

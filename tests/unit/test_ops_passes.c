@@ -198,7 +198,6 @@ static double difference(const struct result *a, const struct result *b)
 
 TEST(rewrites__change_nothing)
 {
-    TEST_UNUSED;
     struct result none = train(0), layout = train(OPS_PASS_LAYOUT | OPS_PASS_WINOGRAD),
                   norms = train(OPS_PASS_NORM), relus = train(OPS_PASS_RELU),
                   both = train(OPS_PASS_LAYOUT | OPS_PASS_WINOGRAD | OPS_PASS_NORM),
@@ -227,7 +226,6 @@ TEST(rewrites__change_nothing)
 
 TEST(writing_over_dead_inputs__changes_no_bit)
 {
-    TEST_UNUSED;
     const unsigned usual = OPS_PASS_LAYOUT | OPS_PASS_NORM | OPS_PASS_WINOGRAD;
     struct result a = train(0), b = train(OPS_PASS_OVER), c = train(usual),
                   d = train(usual | OPS_PASS_OVER);
@@ -243,7 +241,6 @@ TEST(writing_over_dead_inputs__changes_no_bit)
 
 TEST(the_same_steps__give_the_same_bits)
 {
-    TEST_UNUSED;
     struct result a = train(~0u), b = train(~0u);
     CHECK(memcmp(a.values, b.values, a.count * sizeof(float)) == 0);
     ebb_free(a.values);
@@ -322,7 +319,6 @@ static void compare_entropy(unsigned pass, enum tensor_dtype dtype, float loss_e
 
 TEST(cross_entropy_in_blocks__is_the_same_in_less_memory)
 {
-    TEST_UNUSED;
     compare_entropy(OPS_PASS_ENTROPY, TENSOR_F32, 1e-6f, 2e-6);
     compare_entropy(OPS_PASS_HEAD, TENSOR_F32, 1e-6f, 2e-6);
 }
@@ -330,7 +326,6 @@ TEST(cross_entropy_in_blocks__is_the_same_in_less_memory)
 /* The other way rounds the logits as well. */
 TEST(cross_entropy_in_blocks__of_numbers_of_16_bits)
 {
-    TEST_UNUSED;
     compare_entropy(OPS_PASS_ENTROPY, TENSOR_BF16, 1e-3f, 1e-2);
     compare_entropy(OPS_PASS_ENTROPY, TENSOR_F16, 1e-4f, 1e-3);
     compare_entropy(OPS_PASS_HEAD, TENSOR_BF16, 1e-3f, 1e-2);
@@ -339,7 +334,6 @@ TEST(cross_entropy_in_blocks__of_numbers_of_16_bits)
 
 TEST(names_of_rewrites__make_sets)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     const unsigned usual = OPS_PASS_LAYOUT | OPS_PASS_NORM | OPS_PASS_WINOGRAD | OPS_PASS_SMALL;
     static const struct {
@@ -367,7 +361,6 @@ TEST(names_of_rewrites__make_sets)
 /* A trace for looking at needs no kernels. */
 TEST(without_a_backend__ops_can_be_recorded)
 {
-    TEST_UNUSED;
     struct net n = {0};
     struct ebb_error err = {0};
     struct trace *trace;

@@ -122,7 +122,6 @@ static void compare(int64_t ca, int64_t cb)
 
 TEST(convolution_over_two_parts__has_the_gradients_of_the_whole)
 {
-    TEST_UNUSED;
     compare(16, 32); /* in blocks */
     compare(5, 3);   /* plain, or brought into blocks */
     compare(16, 3);
@@ -176,7 +175,6 @@ TEST(relu_before_a_mean__has_a_gradient_that_is_not_spread_first)
 {
     static float short_way[1920], long_way[1920];
     double most = 0;
-    TEST_UNUSED;
     CHECK_EQ(relu_gradient(false, short_way), 1);
     CHECK(relu_gradient(true, long_way) > 1);
     for (int i = 0; i < 1920; i++) {

@@ -90,7 +90,6 @@ static struct result record(enum tensor_dtype dtype)
 
 TEST(an_algorithm__is_part_of_the_signature)
 {
-    TEST_UNUSED;
     for (int k = 0; k < 2; k++) { /* converted calls, too */
         enum tensor_dtype dtype = k ? TENSOR_BF16 : TENSOR_F32;
         algorithm = 0;
@@ -106,7 +105,6 @@ TEST(an_algorithm__is_part_of_the_signature)
 
 TEST(numbers_of_16_bits__are_converted_where_they_are_not_taken)
 {
-    TEST_UNUSED;
     struct result converted = record(TENSOR_BF16);
     takes_all = true;
     struct result taken = record(TENSOR_BF16);

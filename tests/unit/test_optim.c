@@ -35,7 +35,6 @@ static bool near(double a, double b)
 
 TEST(an_unknown_argument__names_the_valid_ones)
 {
-    TEST_UNUSED;
     struct optim_config c;
     struct ebb_error err;
     CHECK_EQ(optim_parse("sgd", json("{\"lr\": 1, \"momentun\": 2}"), &c, &err), EBB_EINPUT);
@@ -49,7 +48,6 @@ TEST(an_unknown_argument__names_the_valid_ones)
 
 TEST(requirements__are_checked)
 {
-    TEST_UNUSED;
     struct optim_config c;
     struct ebb_error err;
     CHECK_EQ(optim_parse("SGD", NULL, &c, &err), EBB_EINPUT); /* lr has no default */
@@ -60,7 +58,6 @@ TEST(requirements__are_checked)
 
 TEST(names__in_any_case_with_torch_defaults)
 {
-    TEST_UNUSED;
     struct optim_config c;
     struct ebb_error err;
     CHECK_OK(optim_parse("ADAM", NULL, &c, &err), &err);
@@ -76,7 +73,6 @@ TEST(names__in_any_case_with_torch_defaults)
 
 TEST(maximize__turns_the_sign)
 {
-    TEST_UNUSED;
     struct optim_config c;
     struct optim_count count = {0};
     struct ebb_error err;
@@ -89,7 +85,6 @@ TEST(maximize__turns_the_sign)
 
 TEST(rates__beyond_the_vectors)
 {
-    TEST_UNUSED;
     const char *wsd = "{\"lr\": 1, \"warmup\": 10, \"total\": 100, \"final_frac\": 0}";
     CHECK(near(rate("GPTWSD", wsd, 0, 79), 1) && near(rate("GPTWSD", wsd, 0, 85), 0.5));
     CHECK(near(rate("GPTLinear", wsd, 0, 55), 0.5));
@@ -114,7 +109,6 @@ TEST(rates__beyond_the_vectors)
 
 TEST(one_cycle__ends)
 {
-    TEST_UNUSED;
     struct optim_schedule *s;
     struct ebb_error err;
     double lr;
@@ -145,7 +139,6 @@ static void refused(const char *name, const char *args, const char *word)
 
 TEST(arguments__that_make_no_schedule_are_refused)
 {
-    TEST_UNUSED;
     struct optim_config c;
     struct ebb_error err;
     refused("MultiStepLR", "{\"milestones\": null}", "milestones: required but missing");
@@ -171,7 +164,6 @@ TEST(arguments__that_make_no_schedule_are_refused)
 
 TEST(parts__take_their_arguments_beside_the_name)
 {
-    TEST_UNUSED;
     static const char *const ways[] = {
         "{\"milestones\": [2], \"schedulers\": [{\"name\": \"ConstantLR\", \"factor\": 0.5}, "
         "{\"name\": \"StepLR\", \"step_size\": 1}]}",
@@ -185,7 +177,6 @@ TEST(parts__take_their_arguments_beside_the_name)
 
 TEST(benchmark_schedules__take_the_base_rate)
 {
-    TEST_UNUSED;
     CHECK(near(rate("GPTCosine", "{\"total\": 10}", 3, 0), 3));
     CHECK(near(rate("DeepCAMMultiStep", "{\"milestones\": 2}", 3, 9), 0.3));
     CHECK(near(rate("DeepCAMCosine", "{\"t_max\": 2}", 3, 1), 1.5));
@@ -199,7 +190,6 @@ TEST(benchmark_schedules__take_the_base_rate)
 
 TEST(momentum__is_cycled_by_a_part_and_needs_an_optimizer_that_has_one)
 {
-    TEST_UNUSED;
     struct optim_schedule *s;
     struct optim_config c;
     struct ebb_error err;
@@ -228,7 +218,6 @@ TEST(momentum__is_cycled_by_a_part_and_needs_an_optimizer_that_has_one)
 
 TEST(plateau__is_not_caught_by_a_metric_that_is_no_number)
 {
-    TEST_UNUSED;
     struct optim_schedule *s;
     struct ebb_error err;
     double lr;
@@ -244,7 +233,6 @@ TEST(plateau__is_not_caught_by_a_metric_that_is_no_number)
 
 TEST(plateau__waits_cools_and_stops)
 {
-    TEST_UNUSED;
     struct optim_schedule *s;
     struct ebb_error err;
     double lr;
@@ -265,7 +253,6 @@ TEST(plateau__waits_cools_and_stops)
 
 TEST(scaler__skips_and_recovers)
 {
-    TEST_UNUSED;
     struct optim_scaler s;
     optim_scaler_grad(&s);
     CHECK(optim_scaler_update(&s, true) && s.scale == 32768);
@@ -343,7 +330,6 @@ static void train(const char *name, const char *args, bool is_split, float *resu
 
 TEST(split_weights__are_the_full_ones)
 {
-    TEST_UNUSED;
     static const char *const cases[][2] = {{"AdamW", "{\"lr\": 0.01}"},
                                            {"SGD", "{\"lr\": 0.1, \"momentum\": 0.9}"},
                                            {"LAMB", "{\"lr\": 0.01, \"weight_decay\": 0.1}"}};

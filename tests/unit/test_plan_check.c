@@ -86,7 +86,6 @@ static enum ebb_status check(const struct plan_step *steps, size_t count,
 
 TEST(check__counts_cost_peak_and_reruns)
 {
-    TEST_UNUSED;
     struct plan_report report;
     struct ebb_error err;
     CHECK_OK(check(recompute, COUNT(recompute), &unlimited, TRACE_PURE, &report, &err), &err);
@@ -102,7 +101,6 @@ TEST(check__counts_cost_peak_and_reruns)
 
 TEST(check__budget_is_exact)
 {
-    TEST_UNUSED;
     struct plan_report report;
     struct ebb_error err;
     struct plan_limits limits = {{2304, 0, 0}};
@@ -114,7 +112,6 @@ TEST(check__budget_is_exact)
 
 TEST(check__once_op_may_not_run_again)
 {
-    TEST_UNUSED;
     struct plan_report report;
     struct ebb_error err;
     CHECK_EQ(check(recompute, COUNT(recompute), &unlimited, TRACE_ONCE, &report, &err), EBB_EINPUT);
@@ -175,7 +172,6 @@ static struct trace *make_pair(void)
 
 TEST(check__scratch_counts_and_versions_are_compared)
 {
-    TEST_UNUSED;
     struct plan_report report;
     struct plan plan;
     struct ebb_error err;
@@ -197,7 +193,6 @@ TEST(check__scratch_counts_and_versions_are_compared)
 
 TEST(check__refuses_what_cannot_run)
 {
-    TEST_UNUSED;
     const struct plan_step missing[] = {STEP_PLACE(1), STEP_RUN(1)};
     refuses(missing, COUNT(missing), "reads storage 0, which is not resident");
     const struct plan_step unfilled[] = {STEP_PLACE(0), STEP_PLACE(1), STEP_RUN(1)};
@@ -226,7 +221,6 @@ TEST(check__refuses_what_cannot_run)
 
 TEST(check__offload_counts_tiers)
 {
-    TEST_UNUSED;
     const struct plan_step offload[] = {
         STEP_PLACE(0),
         STEP_RUN(0),
@@ -256,7 +250,6 @@ TEST(check__offload_counts_tiers)
 
 TEST(check__refuses_another_trace)
 {
-    TEST_UNUSED;
     struct trace *trace = make_trace(TRACE_PURE);
     struct plan plan;
     struct plan_report report;
@@ -271,7 +264,6 @@ TEST(check__refuses_another_trace)
 
 TEST(offsets__are_disjoint_and_tight)
 {
-    TEST_UNUSED;
     struct trace *trace = make_trace(TRACE_PURE);
     struct plan plan;
     struct plan_report report;
@@ -299,7 +291,6 @@ TEST(offsets__are_disjoint_and_tight)
  * last one looked at. */
 TEST(sliding__stops_at_a_refused_step)
 {
-    TEST_UNUSED;
     static const uint32_t nobody[] = {4, 1u << 20, UINT32_MAX};
     static const enum plan_act acts[] = {PLAN_PLACE, PLAN_DROP, PLAN_MOVE};
     struct trace *trace = make_trace(TRACE_PURE);
@@ -335,7 +326,6 @@ static enum ebb_status pack_and_check(void *context)
 
 TEST(check__survives_every_failed_allocation)
 {
-    TEST_UNUSED;
     struct trace *trace = make_trace(TRACE_PURE);
     struct plan plan;
     make_plan(&plan, trace, recompute, COUNT(recompute));

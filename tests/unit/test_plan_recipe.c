@@ -54,7 +54,6 @@ static bool is_restored(const struct plan_recipes *r, uint32_t node, uint32_t st
 
 TEST(recipes__end_when_what_they_read_is_overwritten)
 {
-    TEST_UNUSED;
     struct plan_recipes *r = NULL;
     CHECK_OK(plan_recipes_create(&r, trace, PLAN_ONLINE, &err), &err);
     CHECK_EQ(r->node_count, OPS);
@@ -75,7 +74,6 @@ TEST(recipes__end_when_what_they_read_is_overwritten)
 
 TEST(offline__what_is_restored_can_be_had)
 {
-    TEST_UNUSED;
     struct plan_recipes *r = NULL;
     CHECK_OK(plan_recipes_create(&r, trace, PLAN_OFFLINE, &err), &err);
     CHECK(is_restored(r, WRITE_W, A) && !is_restored(r, WRITE_W, B));
@@ -89,7 +87,6 @@ TEST(offline__what_is_restored_can_be_had)
 
 TEST(holds__shorten_anchors)
 {
-    TEST_UNUSED;
     struct plan_recipes *r = NULL;
     CHECK_OK(plan_recipes_create(&r, trace, PLAN_OFFLINE, &err), &err);
     CHECK(r->need_until[X] > MAKE_B);

@@ -13,7 +13,6 @@
 
 TEST(write__reads_back_equal)
 {
-    TEST_UNUSED;
     struct plan plan, back;
     struct ebb_error err;
     char path[] = "/tmp/ebb_plan_XXXXXX";
@@ -60,7 +59,6 @@ static void refuses(const char *text, const char *message)
 
 TEST(read__refuses_with_the_line)
 {
-    TEST_UNUSED;
     refuses("", "p:1: the file ends early");
     refuses("ebb-plan 2\n", "p:1: not a plan file");
     refuses(HEAD "steps 1\nrun 0\n", "p:8: the file ends early");
@@ -79,7 +77,6 @@ TEST(read__refuses_with_the_line)
 
 TEST(read__huge_step_count_takes_no_memory)
 {
-    TEST_UNUSED;
     refuses(HEAD "steps 18446744073709551615\nend\n", "p:7: expected place");
 }
 

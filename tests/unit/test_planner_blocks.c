@@ -139,7 +139,6 @@ static uint64_t seed_cost(const struct trace *trace, uint64_t budget)
 TEST(blocks__reverse_a_chain_in_the_fewest_steps)
 {
     static const uint32_t lengths[] = {12, 30, 60}, slots[] = {3, 5, 8};
-    TEST_UNUSED;
     for (size_t k = 0; k < 3; k++)
         for (size_t c = 0; c < 3; c++) {
             uint32_t n = lengths[k];
@@ -158,7 +157,6 @@ TEST(blocks__reverse_a_chain_in_the_fewest_steps)
 TEST(floor__of_a_chain_takes_the_fewest_steps)
 {
     static const uint32_t lengths[] = {20, 40, 60};
-    TEST_UNUSED;
     for (size_t k = 0; k < 3; k++) {
         uint32_t n = lengths[k];
         struct ebb_error err;
@@ -184,7 +182,6 @@ TEST(best__bound_holds_for_plans_with_early_updates)
     struct planner_facts facts;
     struct trace *trace = make_step(110, 4 * UNIT);
     size_t planned = 0;
-    TEST_UNUSED;
     CHECK_OK(planner_facts_compute(trace, &facts, &err), &err);
     CHECK(facts.node_count > 400);
     for (size_t k = 0; k < 4; k++) {
@@ -211,7 +208,6 @@ TEST(bound__of_a_retry_with_less_room_is_none)
 {
     struct planner_job job = {.lower_bound = 5, .bound_class = PLANNER_BOUND_FLOW};
     struct best b = {.job = &job};
-    TEST_UNUSED;
     planner_job_bound(&job, 6, PLANNER_BOUND_FLOW);
     CHECK(job.lower_bound == 6);
     job.is_retry = true;
@@ -226,7 +222,6 @@ TEST(bound__is_not_lowered_to_a_run_that_disproves_it)
 {
     struct planner_job job = {.has_recorded = true, .recorded_cost = 100};
     struct best b = {.job = &job};
-    TEST_UNUSED;
     planner_best_note_bound(&b, 120, PLANNER_BOUND_FLOW);
     CHECK(job.lower_bound == 120);
 }

@@ -73,7 +73,6 @@ static void check_strategy(const struct file *f, const struct ebb_doc_node *row)
 
 TEST(strategies__equal_the_published_rows)
 {
-    TEST_UNUSED;
     size_t checked = 0;
     for (size_t g = 0; g < sizeof graphs / sizeof *graphs; g++) {
         struct file f;
@@ -114,7 +113,6 @@ static void check_optimum(const struct file *f, const struct ebb_doc_node *row)
 
 TEST(best__reaches_proven_optima)
 {
-    TEST_UNUSED;
     for (size_t g = 0; g < 4; g++) {
         struct file f;
         file_open(&f, "optimum", "results", graphs[g]);
@@ -130,7 +128,6 @@ TEST(best__reaches_proven_optima)
 
 TEST(lp__bounds_equal_the_reference)
 {
-    TEST_UNUSED;
     struct file f;
     struct planner_facts facts;
     struct ebb_error err;
@@ -156,7 +153,6 @@ TEST(lp__bounds_equal_the_reference)
 
 TEST(table__names_are_unique_and_found)
 {
-    TEST_UNUSED;
     for (size_t i = 0; i < planner_count; i++) {
         CHECK(planner_find(planner_table[i].name) == &planner_table[i]);
         for (const char *const *a = planner_table[i].aliases; a && *a; a++)

@@ -63,7 +63,6 @@ static uint64_t time_on_null(const struct trace *trace, const struct plan *plan,
 
 TEST(floor__costs_what_the_null_device_takes)
 {
-    TEST_UNUSED;
     static const double rates[] = {20, 5, 1, 0.1}, ratios[] = {0.7, 0.5, 0.3, 0.16};
     int copying = 0;
     struct trace *trace = chain(16);
@@ -116,7 +115,6 @@ TEST(unified__is_the_fastest_of_many)
 /* A host that nobody should wait for does no harm. */
 TEST(floor__slow_host__is_left_alone)
 {
-    TEST_UNUSED;
     struct trace *trace = chain(16);
     struct planner_request request;
     struct planner_result slow, none;
@@ -136,7 +134,6 @@ TEST(floor__slow_host__is_left_alone)
  * plan without copies as if that were the answer. */
 TEST(joint__many_ops__copies_or_says_the_limit)
 {
-    TEST_UNUSED;
     static const uint32_t layers[] = {40, 100};
     for (size_t k = 0; k < 2; k++) {
         struct trace *trace = chain(layers[k]);

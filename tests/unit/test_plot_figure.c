@@ -24,7 +24,6 @@ static const char *labels(double min, double max, bool is_log, size_t target)
 
 TEST(ticks__are_round)
 {
-    TEST_UNUSED;
     CHECK_STR(labels(0, 1, false, 5), "0.0 0.2 0.4 0.6 0.8 1.0");
     CHECK_STR(labels(-3, 7, false, 5), "-2 0 2 4 6");
     CHECK_STR(labels(0, 60000, false, 3), "0 20k 40k 60k");
@@ -35,7 +34,6 @@ TEST(ticks__are_round)
 
 TEST(ticks__of_log_axes_are_powers)
 {
-    TEST_UNUSED;
     CHECK_STR(labels(1, 1e5, true, 6), "1 10 100 1000 10k 100k");
     CHECK_STR(labels(0.5, 30, true, 8), "0.5 1 2 5 10 20");
     CHECK_STR(labels(1, 1e12, true, 4), "1 1000 1M 1G 1T");
@@ -44,7 +42,6 @@ TEST(ticks__of_log_axes_are_powers)
 
 TEST(scale__is_never_empty)
 {
-    TEST_UNUSED;
     const struct plot_extent cases[] = {
         {0, 0, 0}, {0, 0, 3}, {5, 5, 1}, {-2, -2, 1}, {1e300, 1e300, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -62,7 +59,6 @@ TEST(scale__is_never_empty)
 
 TEST(scale__starts_at_zero_only_when_near_or_filled)
 {
-    TEST_UNUSED;
     struct plot_extent overhead = {1, 4, 9}, near = {0.1, 4, 9};
     CHECK(plot_scale_make(&overhead, false, false, false, NAN, NAN).min > 0.5);
     CHECK(plot_scale_make(&overhead, false, true, false, NAN, NAN).min == 0);
@@ -82,7 +78,6 @@ static enum ebb_status make(struct plot_figure *f, struct plot_panel *panel, str
 
 TEST(figure__stacks_in_order)
 {
-    TEST_UNUSED;
     const struct plot_series s[] = {{.style = PLOT_AREA, .y = one_two, .count = 2},
                                     {.style = PLOT_AREA, .y = gap, .count = 2},
                                     {.style = PLOT_AREA, .y = three_four, .count = 2}};
@@ -100,7 +95,6 @@ TEST(figure__stacks_in_order)
 
 TEST(figure__includes_marks_in_its_ranges)
 {
-    TEST_UNUSED;
     const struct plot_series s[] = {
         {.style = PLOT_LINE, .x = one_two, .y = three_four, .count = 2}};
     const struct plot_mark m[] = {{.at = 0.2, .is_vertical = true}, {.at = 11}};
@@ -115,7 +109,6 @@ TEST(figure__includes_marks_in_its_ranges)
 /* A point on the line of the mark is drawn as a marker: words keep clear of all of it. */
 TEST(words_of_marks__keep_clear_of_markers)
 {
-    TEST_UNUSED;
     const double x[] = {1, 2}, y[] = {9.5, 1};
     const struct plot_series s[] = {{.style = PLOT_POINTS, .x = x, .y = y, .count = 2}};
     const struct plot_mark m[] = {{.at = 1, .is_vertical = true, .label = "floor"}};
@@ -133,7 +126,6 @@ TEST(words_of_marks__keep_clear_of_markers)
 
 TEST(colors__are_fixed_for_known_names)
 {
-    TEST_UNUSED;
     CHECK_STR(plot_color("dtr", 0), plot_color("dtr", 7));
     CHECK_STR(plot_color("DTREqClass", 3), plot_color("dtr_eq", 0));
     CHECK(strcmp(plot_color("lru", 0), plot_color("dtr", 0)) != 0);
@@ -143,7 +135,6 @@ TEST(colors__are_fixed_for_known_names)
 
 TEST(colors__of_unknown_names_avoid_the_known)
 {
-    TEST_UNUSED;
     const struct plot_series s[] = {{.name = "mine", .y = one_two, .count = 2},
                                     {.name = "dtr", .y = one_two, .count = 2},
                                     {.name = "yours", .y = one_two, .count = 2},
@@ -164,7 +155,6 @@ TEST(colors__of_unknown_names_avoid_the_known)
 
 TEST(figure__refuses_what_it_cannot_draw)
 {
-    TEST_UNUSED;
     const struct plot_series no_y = {.style = PLOT_LINE, .count = 2};
     const struct plot_series no_y2 = {.style = PLOT_CELLS, .y = one_two, .count = 2};
     const struct plot_series style = {.style = (enum plot_style)99, .y = one_two, .count = 2};
@@ -201,7 +191,6 @@ TEST(figure__refuses_what_it_cannot_draw)
 
 TEST(figure__survives_every_failed_allocation)
 {
-    TEST_UNUSED;
     const struct plot_series s[] = {
         {.name = "a", .style = PLOT_BARS, .y = one_two, .count = 2},
         {.name = "b", .style = PLOT_CELLS, .y = one_two, .y2 = gap, .count = 2}};

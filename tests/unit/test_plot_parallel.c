@@ -32,7 +32,6 @@ static struct plot_parallel chart(void)
 
 TEST(parallel__names_axes_and_categories)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     char path[] = "/tmp/ebb-parallel-XXXXXX.svg";
     int fd = mkstemps(path, 4);
@@ -57,7 +56,6 @@ TEST(parallel__names_axes_and_categories)
 
 TEST(parallel__refuses_one_axis)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct plot_parallel c = chart();
     c.axis_count = 1;
@@ -67,7 +65,6 @@ TEST(parallel__refuses_one_axis)
 
 TEST(parallel__survives_every_failing_allocation)
 {
-    TEST_UNUSED;
     for (uint64_t n = 1; n < 12; n++) {
         struct plot_parallel c = chart();
         ebb_heap_fail_at(n);
@@ -80,7 +77,6 @@ TEST(parallel__survives_every_failing_allocation)
 
 TEST(scale_color__is_clamped)
 {
-    TEST_UNUSED;
     CHECK_STR(plot_scale_color(-1), plot_scale_color(0));
     CHECK_STR(plot_scale_color(NAN), plot_scale_color(0));
     CHECK_STR(plot_scale_color(7), plot_scale_color(1));

@@ -30,7 +30,6 @@ static const char *const names[] = {"first", "größer", "third"};
 
 TEST(terminal__draws_steps_with_markers)
 {
-    TEST_UNUSED;
     const struct plot_series s[] = {
         {.name = "dtr", .style = PLOT_STEP, .x = x3, .y = y3, .count = 3},
         {.name = "lru", .style = PLOT_STEP, .x = x3, .y = z3, .count = 3}};
@@ -46,7 +45,6 @@ TEST(terminal__draws_steps_with_markers)
 
 TEST(terminal__draws_bars_as_rows)
 {
-    TEST_UNUSED;
     const struct plot_series s[] = {{.name = "a", .style = PLOT_BARS, .y = y3, .count = 3},
                                     {.name = "b", .style = PLOT_BARS, .y = ones, .count = 3}};
     struct plot_panel p = {.series = s, .series_count = 2, .x_ticks = names, .x_tick_count = 3};
@@ -57,7 +55,6 @@ TEST(terminal__draws_bars_as_rows)
 
 TEST(terminal__draws_areas_and_cells)
 {
-    TEST_UNUSED;
     const struct plot_series areas[] = {
         {.name = "weights", .style = PLOT_AREA, .x = x3, .y = ones, .count = 3},
         {.name = "free", .style = PLOT_AREA, .x = x3, .y = y3, .count = 3}};
@@ -71,7 +68,6 @@ TEST(terminal__draws_areas_and_cells)
 
 TEST(terminal__says_no_data)
 {
-    TEST_UNUSED;
     const struct plot_panel p = {.title = "empty"};
     assert_non_null(strstr(draw(&p, 1, 40, 12), "no data"));
 }
@@ -79,7 +75,6 @@ TEST(terminal__says_no_data)
 /* Whatever the size and the numbers, lines are no longer than the terminal and nothing breaks. */
 TEST(terminal__fits_any_size)
 {
-    TEST_UNUSED;
     double wild[] = {1e300, -1e300, 0, NAN, INFINITY, 1e-300, 5};
     const struct plot_series s[] = {
         {.name = "wild", .style = PLOT_LINE, .y = wild, .count = 7},
@@ -104,7 +99,6 @@ TEST(terminal__fits_any_size)
 
 TEST(terminal__survives_every_failed_allocation)
 {
-    TEST_UNUSED;
     const struct plot_series s[] = {
         {.name = "dtr", .style = PLOT_STEP, .x = x3, .y = y3, .count = 3}};
     const struct plot_panel p = {.series = s, .series_count = 1};

@@ -30,14 +30,12 @@ static const char *xml(const char *text)
 
 TEST(clean__blanks_controls)
 {
-    TEST_UNUSED;
     CHECK_STR(cleaned("a\nb\r\tc\x1b[2J\x7f", 99), "a b  c [2J ");
     CHECK_STR(cleaned("x\xc2\x85y", 99), "x y"); /* C1 */
 }
 
 TEST(clean__mends_broken_utf8)
 {
-    TEST_UNUSED;
     CHECK_STR(cleaned("ü 漢 😀", 99), "ü 漢 😀");
     CHECK_STR(cleaned("a\xff"
                       "b",
@@ -51,14 +49,12 @@ TEST(clean__mends_broken_utf8)
 
 TEST(clean__cuts_by_characters)
 {
-    TEST_UNUSED;
     CHECK_STR(cleaned("äöüß", 4), "äöüß");
     CHECK_STR(cleaned("äöüßx", 4), "äöü…");
 }
 
 TEST(pixels__are_those_of_the_widest_font)
 {
-    TEST_UNUSED;
     CHECK(plot_text_pixels("", 10) == 0);
     CHECK(plot_text_pixels("iii", 10) > 8.3 && plot_text_pixels("iii", 10) < 8.5);
     CHECK(plot_text_pixels("WWW", 10) > 29 && plot_text_pixels("WWW", 10) < 30);
@@ -68,7 +64,6 @@ TEST(pixels__are_those_of_the_widest_font)
 
 TEST(fit__cuts_by_pixels_with_room_for_the_dots)
 {
-    TEST_UNUSED;
     const char *text = "a name that is too long";
     for (double room = 12; room < 300; room += 7.5) {
         const char *shown = cleaned(text, plot_text_fit(text, strlen(text), room, 11.5));
@@ -81,13 +76,11 @@ TEST(fit__cuts_by_pixels_with_room_for_the_dots)
 
 TEST(xml__escapes_markup)
 {
-    TEST_UNUSED;
     CHECK_STR(xml("a<b> & 'c' \"d\""), "a&lt;b&gt; &amp; 'c' \"d\"");
 }
 
 TEST(line__breaks_at_blanks_and_newlines)
 {
-    TEST_UNUSED;
     const char *next, *text = "one two three\nfour";
     CHECK_EQ(plot_text_line(text, 9, &next), 7); /* "one two" */
     CHECK_STR(next, "three\nfour");
@@ -99,7 +92,6 @@ TEST(line__breaks_at_blanks_and_newlines)
 
 TEST(line__splits_a_word_that_is_too_long)
 {
-    TEST_UNUSED;
     const char *next;
     CHECK_EQ(plot_text_line("abcdefgh", 3, &next), 3);
     CHECK_STR(next, "defgh");
@@ -107,7 +99,6 @@ TEST(line__splits_a_word_that_is_too_long)
 
 TEST(text__leaks_nothing)
 {
-    TEST_UNUSED;
     CHECK_EQ(ebb_heap_live(), 0);
 }
 

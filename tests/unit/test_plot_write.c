@@ -1,6 +1,6 @@
 /* Charts as files: SVG byte for byte; PNG and PDF by rsvg-convert, real, missing and failing. Tests
  * that need the real one skip without it. */
-#include "test.h"
+#include "test_folder.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,6 @@
 #include "plot/plot.h"
 #include "plot_golden.h"
 
-static char folder[] = "/tmp/ebb-plot-XXXXXX";
 static char original_path[4096]; /* not from our heap: tests count what is left there */
 
 static const char *in_folder(const char *name)
@@ -84,7 +83,6 @@ static const struct plot_chart chart = {
 
 TEST(write__same_chart_same_bytes)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     CHECK_OK(plot_write(&chart, in_folder("a.svg"), &err), &err);
     CHECK_OK(plot_write(&chart, in_folder("b.svg"), &err), &err);
@@ -98,7 +96,6 @@ TEST(write__same_chart_same_bytes)
 /* Words arrive as typed: shown literally, escaped for XML, never as markup, never run. */
 TEST(write__shows_words_as_typed)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     CHECK_OK(plot_write(&chart, in_folder("a.svg"), &err), &err);
     char *svg = slurp(in_folder("a.svg"));
@@ -124,7 +121,6 @@ TEST(write__shows_words_as_typed)
 
 TEST(write__knows_three_formats)
 {
-    TEST_UNUSED;
     static const struct {
         const char *name, *magic;
     } formats[] = {{"c.svg", "<?xml"}, {"c.png", "\x89PNG"}, {"c.PDF", "%PDF"}};
@@ -145,7 +141,6 @@ TEST(write__knows_three_formats)
 /* A picture, word for word. */
 TEST(write__is_as_recorded)
 {
-    TEST_UNUSED;
     struct plot_chart c = chart;
     struct ebb_error err;
     c.panel_count = 4; /* without the log axes, whose ends come from libm */
@@ -157,7 +152,6 @@ TEST(write__is_as_recorded)
 
 TEST(write__thins_long_lines_but_keeps_spikes)
 {
-    TEST_UNUSED;
     enum { N = 200000 };
     double *x = ebb_calloc(N, sizeof *x), *y = ebb_calloc(N, sizeof *y);
     assert_non_null(x);
@@ -194,7 +188,6 @@ TEST(write__thins_long_lines_but_keeps_spikes)
  * the axis never reach the file. */
 TEST(write__numbers_are_always_finite)
 {
-    TEST_UNUSED;
     static const double wild[] = {1, -5, NAN, 1e300, INFINITY, -INFINITY, 1e-300, 2};
     static const double ones[] = {1, 2, 3, 4, 5, 6, 7, 8};
     for (int style = PLOT_LINE; style <= PLOT_CELLS; style++)
@@ -218,7 +211,6 @@ TEST(write__numbers_are_always_finite)
 
 TEST(write__keeps_the_old_file_when_it_fails)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     CHECK_OK(ebb_file_write_atomic(in_folder("old.png"), "old", 3, &err), &err);
     setenv("PATH", "/nonexistent", 1);
@@ -235,30 +227,9 @@ TEST(write__keeps_the_old_file_when_it_fails)
 
 static int group_begin(void **state)
 {
-    (void)state;
     const char *path = getenv("PATH");
     snprintf(original_path, sizeof original_path, "%s", path != NULL ? path : "/usr/bin:/bin");
-    return mkdtemp(folder) != NULL ? 0 : -1;
+    return folder_open(state);
 }
 
-static int group_end(void **state)
-{
-    (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RUN(write__same_chart_same_bytes),
-        RUN(write__shows_words_as_typed),
-        RUN(write__knows_three_formats),
-        RUN(write__is_as_recorded),
-        RUN(write__thins_long_lines_but_keeps_spikes),
-        RUN(write__numbers_are_always_finite),
-        RUN(write__keeps_the_old_file_when_it_fails),
-    };
-    return cmocka_run_group_tests(tests, group_begin, group_end);
-}
+TEST_MAIN_ONCE(group_begin, folder_close)

@@ -23,7 +23,6 @@ static const char text[] = "ebb-device 1\n"
 
 TEST(files__are_read_and_written_again)
 {
-    TEST_UNUSED;
     struct profile *p, *q;
     uint64_t value = 0;
     bool is_fitted;
@@ -65,7 +64,6 @@ static struct ebb_hash128 hash_of(const char *lines)
 
 TEST(hashes__are_of_the_content)
 {
-    TEST_UNUSED;
     struct ebb_hash128 a = hash_of("row f a 1 0 0 -\nrow f b 2 0 0 -\n");
     struct ebb_hash128 b = hash_of("# so\nrow f b 2 0.0 0 -\n\nrow f a 1 0 0 -\n");
     struct ebb_hash128 c = hash_of("row f a 1 0 0 -\nrow f b 3 0 0 -\n");
@@ -75,7 +73,6 @@ TEST(hashes__are_of_the_content)
 
 TEST(mistakes__are_all_named)
 {
-    TEST_UNUSED;
     struct profile *p = NULL;
     static const char bad[] = "ebb-device 1\n"
                               "kind a\n"
@@ -106,7 +103,6 @@ TEST(mistakes__are_all_named)
 
 TEST(builtin__is_what_plans_were_made_with)
 {
-    TEST_UNUSED;
     const struct profile *p = profile_builtin();
     CHECK_EQ(profile_cost_ns(p, "conv", "x", 2e9, 1e6, 2, NULL), 1000 + 100000 + 10000000);
     CHECK(profile_link(p, PROFILE_MOVE).bytes_per_ns == 8.0);
@@ -117,7 +113,6 @@ TEST(builtin__is_what_plans_were_made_with)
 
 TEST(times__are_rounded_to_quarter_octaves)
 {
-    TEST_UNUSED;
     CHECK_EQ(profile_round_ns(1024), 1024);
     CHECK_EQ(profile_round_ns(1100), 1024);
     CHECK_EQ(profile_round_ns(1120), 1218);
@@ -126,7 +121,6 @@ TEST(times__are_rounded_to_quarter_octaves)
 
 TEST(allocations__that_fail_are_told)
 {
-    TEST_UNUSED;
     uint64_t live = ebb_heap_live();
     for (uint64_t n = 1;; n++) {
         struct profile *p = NULL;

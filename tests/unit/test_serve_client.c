@@ -1,5 +1,5 @@
 /* The client against a peer that says what the test wants: whole, in chunks, early, late, never. */
-#include "test.h"
+#include "test_folder.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +13,6 @@
 #include "base/heap.h"
 #include "serve/client.h"
 
-static char folder[] = "/tmp/ebb-client-XXXXXX";
 static char heard[1 << 16]; /* what the peer was sent, read back from a file */
 
 /* One connection: `reply` after the head of the request; then `linger_s` seconds of silence. */
@@ -76,7 +75,6 @@ static const struct serve_http_request get = {.method = "GET", .target = "/event
 
 TEST(request__is_sent_as_written)
 {
-    TEST_UNUSED;
     struct serve_http_response r;
     struct ebb_error err;
     const struct serve_http_request patch = {.method = "PATCH",
@@ -107,7 +105,6 @@ TEST(request__is_sent_as_written)
 
 TEST(answer__may_come_in_chunks_or_end_with_the_connection)
 {
-    TEST_UNUSED;
     struct serve_http_response r;
     struct ebb_error err;
     CHECK_OK(
@@ -125,7 +122,6 @@ TEST(answer__may_come_in_chunks_or_end_with_the_connection)
 
 TEST(answer__that_does_not_come_is_told_apart)
 {
-    TEST_UNUSED;
     struct serve_http_response r;
     struct ebb_error err;
     CHECK_EQ(ask("", &get, 0, 0, &r, &err), EBB_EIO);
@@ -150,7 +146,6 @@ TEST(answer__that_does_not_come_is_told_apart)
 /* The peer refuses a body of 64 MiB after its head and closes: the refusal is what counts. */
 TEST(answer__before_the_end_of_the_request_is_heard)
 {
-    TEST_UNUSED;
     struct serve_http_response r;
     struct ebb_error err;
     size_t length = (size_t)64 << 20;
@@ -168,27 +163,4 @@ TEST(answer__before_the_end_of_the_request_is_heard)
     serve_http_response_fini(&r);
 }
 
-static int group_begin(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) != NULL ? 0 : -1;
-}
-
-static int group_end(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RUN(request__is_sent_as_written),
-        RUN(answer__may_come_in_chunks_or_end_with_the_connection),
-        RUN(answer__that_does_not_come_is_told_apart),
-        RUN(answer__before_the_end_of_the_request_is_heard),
-    };
-    return cmocka_run_group_tests(tests, group_begin, group_end);
-}
+TEST_MAIN_ONCE(folder_open, folder_close)

@@ -150,7 +150,6 @@ static void log_in(void)
 
 TEST(nobody__is_answered_without_a_token)
 {
-    TEST_UNUSED;
     begin();
     expect("none", 401, "GET /api/v1/experiments", HOST, "");
     expect("none, events", 401, "GET /api/v1/events", HOST "Accept: text/event-stream\r\n", "");
@@ -180,7 +179,6 @@ TEST(nobody__is_answered_without_a_token)
 
 TEST(token__ends_and_its_user_may_be_put_aside)
 {
-    TEST_UNUSED;
     begin();
     fixture_ask(&f, "POST", "/users", "{\"name\": \"ada\"}", NULL);
     copy_text(token,
@@ -319,7 +317,6 @@ static const char *const changes[] = {"POST /api/v1/experiments/1/kill",
 
 TEST(reader__changes_nothing)
 {
-    TEST_UNUSED;
     begin();
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         expect(changes[i], 403, changes[i], HOST "Authorization: Bearer ~R\r\n", "");
@@ -331,7 +328,6 @@ TEST(reader__changes_nothing)
 
 TEST(cookie__needs_the_page_that_it_was_made_for)
 {
-    TEST_UNUSED;
     begin();
     log_in();
     expect("reads", 200, "GET /api/v1/session", HOST "Cookie: a=b; ~C\r\n", "");
@@ -365,7 +361,6 @@ TEST(cookie__needs_the_page_that_it_was_made_for)
 
 TEST(login__with_a_token_ends_with_it)
 {
-    TEST_UNUSED;
     char body[128], fields[160];
     begin();
     int n = snprintf(body, sizeof body, "{\"token\": \"%s\"}", reader);
@@ -385,7 +380,6 @@ TEST(login__with_a_token_ends_with_it)
 
 TEST(bad_logins__are_slowed_down)
 {
-    TEST_UNUSED;
     begin();
     int wrong = 0, slowed = 0;
     uint64_t start = ebb_clock_ns();
@@ -404,7 +398,6 @@ TEST(bad_logins__are_slowed_down)
 
 TEST(host__is_one_that_is_served)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"lab.example"};
     begin_with((struct serve_listen){.hosts = names, .host_count = 1});
     static const struct {
@@ -435,7 +428,6 @@ TEST(host__is_one_that_is_served)
 
 TEST(address__off_loopback_needs_tls_or_a_proxy)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     fixture_begin(&f, 1);
     fixture_open(&f);
@@ -463,7 +455,6 @@ TEST(address__off_loopback_needs_tls_or_a_proxy)
 
 TEST(base_path__stands_before_everything)
 {
-    TEST_UNUSED;
     begin_with((struct serve_listen){.base_path = "/ebb"});
     expect("data", 200, "GET /ebb/api/v1/me", HOST "Authorization: Bearer ~T\r\n", "");
     expect("page", 200, "GET /ebb/", HOST, "");
@@ -479,7 +470,6 @@ TEST(base_path__stands_before_everything)
 
 TEST(answers__fit_what_browsers_ask)
 {
-    TEST_UNUSED;
     char etag[64], fields[256];
     begin();
     expect("get", 200, "GET /api/v1/master/config", HOST "Authorization: Bearer ~T\r\n", "");
@@ -514,7 +504,6 @@ TEST(answers__fit_what_browsers_ask)
 
 TEST(body__may_come_in_pieces)
 {
-    TEST_UNUSED;
     begin();
 #define CHUNKED HOST "Authorization: Bearer ~T\r\nTransfer-Encoding: chunked\r\n"
     static const struct {
@@ -541,7 +530,6 @@ TEST(body__may_come_in_pieces)
 
 TEST(large_body__of_a_stranger_is_not_waited_for)
 {
-    TEST_UNUSED;
     begin();
     expect("before it has come", 401, "POST /api/v1/experiments",
            HOST "Content-Length: 100000000\r\n", "{");
@@ -567,7 +555,6 @@ static int listen_to_events(const char *more)
 
 TEST(stream__goes_on_where_it_broke_off)
 {
-    TEST_UNUSED;
     static char yaml[2048];
     begin();
     log_in();
@@ -613,7 +600,6 @@ TEST(stream__goes_on_where_it_broke_off)
 
 TEST(slow_and_idle_peers__are_let_go)
 {
-    TEST_UNUSED;
     begin_with((struct serve_listen){.head_ms = 300, .idle_ms = 600});
     int slow = dial(), idle = dial();
     uint64_t start = ebb_clock_ns();
@@ -665,7 +651,6 @@ TEST(chatter_while_waiting__has_an_end)
 
 TEST(thousand_idle_connections__keep_the_socket_free)
 {
-    TEST_UNUSED;
     static int fds[1000];
     struct rlimit limit;
     begin();
@@ -707,7 +692,6 @@ TEST(thousand_idle_connections__keep_the_socket_free)
 
 TEST(nonsense__is_refused_and_harms_nobody)
 {
-    TEST_UNUSED;
     begin();
     static const char *const bad[] = {"\x16\x03\x01\x02",
                                       "GET\r\n\r\n",

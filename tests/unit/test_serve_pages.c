@@ -32,7 +32,6 @@ static const struct ebb_doc_node *list_of(const char *key, const char *target)
 
 TEST(trials__come_by_page_in_any_order)
 {
-    TEST_UNUSED;
     int status;
     run_search();
     const struct ebb_doc_node *root = fixture_get(&f, "/experiments/1/trials?limit=3&offset=2");
@@ -74,7 +73,6 @@ TEST(trials__come_by_page_in_any_order)
 
 TEST(points__have_every_trial_and_say_what_varies)
 {
-    TEST_UNUSED;
     run_search();
     const struct ebb_doc_node *root = fixture_get(&f, "/experiments/1/points");
     CHECK_STR(ebb_doc_string(root, "metric", ""), "error");
@@ -92,7 +90,6 @@ TEST(points__have_every_trial_and_say_what_varies)
 
 TEST(forest__finds_what_matters_and_is_repeatable)
 {
-    TEST_UNUSED;
     enum { ROWS = 3000, COLUMNS = 6 };
     static double cells[ROWS * COLUMNS], values[ROWS];
     uint64_t rng = 7;
@@ -125,7 +122,6 @@ TEST(forest__finds_what_matters_and_is_repeatable)
 
 TEST(curves__are_thinned_and_keep_their_peaks)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     run_search();
     struct exp_db *db = exp_master_db(f.m);
@@ -195,7 +191,6 @@ TEST(curves__are_thinned_and_keep_their_peaks)
 
 TEST(comparison__shows_what_differs)
 {
-    TEST_UNUSED;
     int status;
     run_search();
     fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "",

@@ -76,7 +76,6 @@ static void check(int64_t n, ebb_u128 d)
 
 TEST(small_integers__divide_as_doubles)
 {
-    TEST_UNUSED;
     CHECK(simrd_quotient(1, 3) == 1.0 / 3.0);
     CHECK(simrd_quotient(-7, 2) == -3.5);
     CHECK(simrd_quotient(0, 5) == 0);
@@ -87,7 +86,6 @@ TEST(small_integers__divide_as_doubles)
 
 TEST(random_quotients__are_correctly_rounded)
 {
-    TEST_UNUSED;
     uint64_t random = 1;
     for (int i = 0; i < 40000; i++) {
         uint64_t a = ebb_splitmix64(&random), b = ebb_splitmix64(&random);
@@ -103,7 +101,6 @@ TEST(random_quotients__are_correctly_rounded)
  */
 TEST(near_ties__are_rounded_once)
 {
-    TEST_UNUSED;
     uint64_t random = 2;
     for (int i = 0; i < 20000; i++) {
         uint64_t m = (UINT64_C(1) << 53 | ebb_splitmix64(&random) >> 11) | 1; /* 54 bits, odd */

@@ -27,7 +27,6 @@ static enum ebb_status read_text(const char *header, size_t data_bytes, struct t
 
 TEST(a_written_file__reads_back)
 {
-    TEST_UNUSED;
     static const float a[6] = {1, 2, 3, 4, 5, 6};
     static const int64_t b[1] = {-7};
     struct tensor_to_write items[2] = {{.name = "z/a", .data = a}, {.name = "b", .data = b}};
@@ -54,7 +53,6 @@ TEST(a_written_file__reads_back)
 
 TEST(wrong_headers__are_refused)
 {
-    TEST_UNUSED;
     static const struct {
         const char *header;
         size_t data;
@@ -90,7 +88,6 @@ TEST(wrong_headers__are_refused)
 
 TEST(short_files__are_refused)
 {
-    TEST_UNUSED;
     struct tensor_file file;
     struct ebb_error err;
     CHECK_EQ(tensor_file_read(&file, "t", "1234567", 7, &err), EBB_EINPUT);
@@ -100,7 +97,6 @@ TEST(short_files__are_refused)
 
 TEST(metadata_and_padding__are_fine)
 {
-    TEST_UNUSED;
     struct tensor_file file;
     struct ebb_error err;
     CHECK_OK(read_text("{\"__metadata__\":{\"a\":\"b\"},\"e\":{\"dtype\":\"F16\",\"shape\":[0],"
@@ -123,7 +119,6 @@ static enum ebb_status read_small(void *context)
 
 TEST(memory__may_run_out_anywhere)
 {
-    TEST_UNUSED;
     torture(read_small, NULL, 100);
 }
 

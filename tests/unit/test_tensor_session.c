@@ -36,7 +36,6 @@ static uint32_t count_kind(const struct trace *t, const char *name)
 
 TEST(views__are_no_ops)
 {
-    TEST_UNUSED;
     struct kit k = open_kit();
     struct ebb_error err;
     struct trace *t;
@@ -52,7 +51,6 @@ TEST(views__are_no_ops)
 
 TEST(what_nothing_needs__is_left_out)
 {
-    TEST_UNUSED;
     struct kit k = open_kit();
     struct ebb_error err;
     struct trace *t;
@@ -72,7 +70,6 @@ TEST(what_nothing_needs__is_left_out)
 
 TEST(mutation__makes_a_version)
 {
-    TEST_UNUSED;
     struct kit k = open_kit();
     struct ebb_error err;
     struct trace *t;
@@ -92,7 +89,6 @@ TEST(mutation__makes_a_version)
 
 TEST(equal_models__have_equal_signatures)
 {
-    TEST_UNUSED;
     struct ebb_hash128 hash[3];
     for (int i = 0; i < 3; i++) {
         struct kit k = open_kit();
@@ -114,7 +110,6 @@ TEST(equal_models__have_equal_signatures)
 
 TEST(errors__stay_and_name_the_shapes)
 {
-    TEST_UNUSED;
     struct kit k = open_kit();
     struct ebb_error err;
     tensor_id a = tensor_leaf(k.s, TENSOR_F32, 2, (int64_t[]){2, 3}, "a");
@@ -129,7 +124,6 @@ TEST(errors__stay_and_name_the_shapes)
 
 TEST(a_missing_rule__is_an_error)
 {
-    TEST_UNUSED;
     struct kit k = open_kit();
     struct ebb_error err;
     tensor_id x = tensor_leaf(k.s, TENSOR_F32, 2, (int64_t[]){2, 4}, "x"), y[TENSOR_PORTS], g, gg;
@@ -149,7 +143,6 @@ TEST(a_missing_rule__is_an_error)
 
 TEST(shapes_beyond_counting__are_refused)
 {
-    TEST_UNUSED;
     struct kit k = open_kit();
     struct ebb_error err;
     CHECK_EQ(ops_full(k.s, 3, (int64_t[]){1 << 30, 1 << 30, 1 << 30}, 0).v, 0);
@@ -172,7 +165,6 @@ static void step(struct tensor_session *s, struct trace **t, enum ebb_status *st
 
 TEST(memory__may_run_out_anywhere)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     void *backend;
     CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
@@ -201,7 +193,6 @@ TEST(memory__may_run_out_anywhere)
 
 TEST(blob__gives_back_every_view_and_refuses_what_is_cut)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct tensor_view views[TENSOR_RANK + 1];
     int64_t dims[TENSOR_RANK] = {2, 16, 3, 1, 4, 1, 2, 5}, attr = 7;
@@ -259,7 +250,6 @@ TEST(blob__gives_back_every_view_and_refuses_what_is_cut)
  * tape: what lies before the inputs and behind the outputs is neither needed nor in the way. */
 TEST(gradient__of_a_piece_is_that_of_the_whole)
 {
-    TEST_UNUSED;
     struct kit k = open_kit();
     struct ebb_error err;
     int64_t n = 4;

@@ -43,7 +43,6 @@ static struct trace *small(void)
 
 TEST(builder__packs_ops_tensors_storages_and_commands)
 {
-    TEST_UNUSED;
     struct trace *t = small();
     CHECK_EQ(t->op_count, 3);
     CHECK_EQ(t->tensor_count, 3);
@@ -61,7 +60,6 @@ TEST(builder__packs_ops_tensors_storages_and_commands)
 
 TEST(builder__keeps_labels_and_attributes)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace_builder *b = trace_kit_begin();
     const char *labels[] = {"layer1", "layer1", NULL, "layer2"};
@@ -90,7 +88,6 @@ TEST(builder__keeps_labels_and_attributes)
 
 TEST(builder__refuses_an_input_that_does_not_exist)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace_builder *b = trace_kit_begin();
     uint32_t id = 77, input = 0;
@@ -125,7 +122,6 @@ static void expect_refused(struct trace_builder *b, const char *rule)
 
 TEST(check__T3_refuses_reading_a_replaced_version)
 {
-    TEST_UNUSED;
     struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0);
     mutate(b, w);
@@ -135,7 +131,6 @@ TEST(check__T3_refuses_reading_a_replaced_version)
 
 TEST(check__T3_refuses_mutating_a_replaced_version)
 {
-    TEST_UNUSED;
     struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0);
     mutate(b, w);
@@ -145,7 +140,6 @@ TEST(check__T3_refuses_mutating_a_replaced_version)
 
 TEST(check__T3_refuses_pinning_a_replaced_version)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0);
@@ -156,7 +150,6 @@ TEST(check__T3_refuses_pinning_a_replaced_version)
 
 TEST(check__T5_refuses_a_release_without_a_handle)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0);
@@ -168,7 +161,6 @@ TEST(check__T5_refuses_a_release_without_a_handle)
 
 TEST(check__T5_lets_ops_read_what_has_no_handle)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace_builder *b = trace_kit_begin();
     uint32_t x = add(b, "f", NULL, 0, 100, 1);
@@ -179,7 +171,6 @@ TEST(check__T5_lets_ops_read_what_has_no_handle)
 
 TEST(check__T6_refuses_sizes_beyond_62_bits_together)
 {
-    TEST_UNUSED;
     struct trace_builder *b = trace_kit_begin();
     for (int i = 0; i < 3; i++)
         add(b, "f", NULL, 0, TRACE_MAX_BYTES / 2, 1);
@@ -188,7 +179,6 @@ TEST(check__T6_refuses_sizes_beyond_62_bits_together)
 
 TEST(check__T7_refuses_a_leaf_that_costs)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace_builder *b = trace_kit_begin();
     uint32_t id = 0;
@@ -205,7 +195,6 @@ TEST(check__T7_refuses_a_leaf_that_costs)
 
 TEST(check__T7_refuses_a_mutating_kind_without_a_mutated_output)
 {
-    TEST_UNUSED;
     static const struct trace_kind kind = {.name = "step", .purity = TRACE_MUTATING};
     struct ebb_error err;
     struct trace_builder *b = trace_kit_begin();
@@ -219,7 +208,6 @@ TEST(check__T7_refuses_a_mutating_kind_without_a_mutated_output)
 
 TEST(check__finds_every_broken_field)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = small();
     CHECK_OK(trace_check(t, &err), &err);
@@ -275,7 +263,6 @@ static bool same(struct ebb_hash128 a, struct ebb_hash128 b)
 
 TEST(signature__depends_on_the_work_and_not_on_its_price)
 {
-    TEST_UNUSED;
     struct trace *t = small(), *u = small();
     CHECK(same(t->signature, u->signature));
     CHECK(same(t->signature, trace_signature(t)));
@@ -297,7 +284,6 @@ TEST(signature__depends_on_the_work_and_not_on_its_price)
 
 TEST(signature__is_the_same_on_every_machine)
 {
-    TEST_UNUSED;
     struct trace *t = small();
     char text[40];
     snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)t->signature.high,
@@ -316,13 +302,11 @@ static enum ebb_status make_linear(void *context)
 
 TEST(builder__survives_every_failing_allocation)
 {
-    TEST_UNUSED;
     torture(make_linear, &(uint32_t){40}, 1000);
 }
 
 TEST(linear__has_the_commands_of_the_paper)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = NULL;
     CHECK_OK(trace_make_linear(3, &t, &err), &err);
@@ -353,7 +337,6 @@ TEST(linear__has_the_commands_of_the_paper)
 
 TEST(stats__count_by_plain_reference_counting)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = small();
     t->ops[1].workspace_bytes = 9;
@@ -376,7 +359,6 @@ TEST(stats__count_by_plain_reference_counting)
 
 TEST(stats__count_views_and_repeated_inputs_as_the_paper_does)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0), v = 0;

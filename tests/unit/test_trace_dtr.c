@@ -71,7 +71,6 @@ static void expect_commands(const char *log, const char *wanted)
 
 TEST(constant__runs_a_leaf_and_pins_it)
 {
-    TEST_UNUSED;
     struct trace *t = read_log(CONSTANT("x1", "64"));
     char text[100];
     CHECK_STR(commands(t, text, sizeof text), "R0 !0 !0");
@@ -83,7 +82,6 @@ TEST(constant__runs_a_leaf_and_pins_it)
 
 TEST(copy__gets_and_pins_every_name_of_a_live_tensor)
 {
-    TEST_UNUSED;
     /* x1 is released, but its name stays in the map and its tensor lives through x2 */
     expect_commands(CONSTANT("x1", "64") COPY("x2", "x1") RELEASE("x1"), "R0 !0 +0 -0 !0 !0");
     expect_commands(CONSTANT("x1", "64") RELEASE("x1"), "R0 !0 -0");
@@ -91,7 +89,6 @@ TEST(copy__gets_and_pins_every_name_of_a_live_tensor)
 
 TEST(call__has_views_and_several_results)
 {
-    TEST_UNUSED;
     struct trace *t = read_log(CONSTANT("x1", "64") CALL("\"x1\",\"x1\"", "f", "\"x2\",\"x3\"", "9")
                                    RESULT("x2", "64", "1") RESULT("x3", "12", "-1"));
     CHECK_EQ(t->op_count, 2);
@@ -110,7 +107,6 @@ TEST(call__has_views_and_several_results)
 
 TEST(mutate__copies_on_write_and_rebinds_only_the_argument)
 {
-    TEST_UNUSED;
     /* x3 is a view of x1: the copy has the size of the whole storage; x2 keeps the old value; x1
      * keeps its place */
     struct trace *t =
@@ -129,20 +125,17 @@ TEST(mutate__copies_on_write_and_rebinds_only_the_argument)
 
 TEST(mutate__may_rebind_a_name_twice)
 {
-    TEST_UNUSED;
     expect_commands(CONSTANT("x1", "64") MUTATE("\"x1\"", "f_", "0,0", "7"), "R0 !0 R1 -0 -1 !2");
 }
 
 TEST(copy_from__moves_a_handle)
 {
-    TEST_UNUSED;
     expect_commands(CONSTANT("x1", "64") CONSTANT("x2", "32") COPY_FROM("x1", "x2"),
                     "R0 !0 R1 !1 -0 +1 !1 !1");
 }
 
 TEST(start__drops_everything_before_it)
 {
-    TEST_UNUSED;
     expect_commands("not even JSON\n" CONSTANT("x0", "8") ANNOTATE("START") CONSTANT("x1", "64")
                         RELEASE("x0") ANNOTATE("START") RELEASE("x1"),
                     "R0 !0 -0");
@@ -150,13 +143,11 @@ TEST(start__drops_everything_before_it)
 
 TEST(start__is_not_found_in_a_name)
 {
-    TEST_UNUSED;
     expect_commands(CONSTANT("START", "8") RELEASE("START"), "R0 !0 -0");
 }
 
 TEST(backward__is_set_by_annotation_or_by_name)
 {
-    TEST_UNUSED;
     struct trace *t = read_log(CONSTANT("x1", "8") CALL("\"x1\"", "f", "\"x2\"", "1")
                                    RESULT("x2", "8", "-1") ANNOTATE("BACKWARD")
                                        CALL("\"x1\"", "f", "\"x3\"", "1") RESULT("x3", "8", "-1"));
@@ -183,7 +174,6 @@ TEST(backward__is_set_by_annotation_or_by_name)
 
 TEST(lines__may_be_spelled_freely)
 {
-    TEST_UNUSED;
     expect_commands("\n  {\"NAME\": \"\\u0078\\u0031\", \"extra\": [1, {\"a\": null}], "
                     "\"INSTRUCTION\": \"CONSTANT\"}\r\n"
                     "{\"INSTRUCTION\":\"MEMORY\",\"MEMORY\":64,\"NAME\":\"x1\"}\r\n\r\n"
@@ -193,7 +183,6 @@ TEST(lines__may_be_spelled_freely)
 
 TEST(names__may_be_anything)
 {
-    TEST_UNUSED;
     expect_commands(CONSTANT("x9", "1") CONSTANT("x09", "2") CONSTANT("x", "3") CONSTANT("", "4")
                         CONSTANT("x1", "5") CONSTANT("x999999999999999999", "6")
                             CONSTANT("x9999999999999999999", "7") RELEASE("x09")
@@ -203,7 +192,6 @@ TEST(names__may_be_anything)
 
 TEST(errors__name_file_line_and_column)
 {
-    TEST_UNUSED;
     refuse("{\"INSTRUCTION\":\"JUMP\"}\n", "log:1:16: unknown INSTRUCTION \"JUMP\"");
     refuse(CONSTANT("x1", "8") COPY("x2", "x3"), "log:3:40: \"x3\" is used before it is made");
     refuse(CONSTANT("x1", "8") COPY("x1", "x1"), "log:3:8: \"x1\" exists already");
@@ -243,7 +231,6 @@ static enum ebb_status read_once(void *log)
 
 TEST(reader__survives_every_failing_allocation)
 {
-    TEST_UNUSED;
     static char log[] = ANNOTATE("START") CONSTANT("x1", "64") CONSTANT("weird", "8") CONSTANT(
         "x99999999", "8") COPY("x2", "x1") CALL("\"x1\",\"weird\"", "f", "\"x3\",\"x4\"", "9")
         RESULT("x3", "64", "1") RESULT("x4", "12", "-1") MUTATE("\"x3\"", "relu_", "0", "1")
@@ -279,7 +266,6 @@ static void check_model(const struct ebb_doc_node *model)
 
 TEST(recorded_logs__equal_their_golden_counts)
 {
-    TEST_UNUSED;
     if (access(SIMRD "golden.json", R_OK) != 0) {
         print_message("SKIPPED: %s is absent\n", SIMRD "golden.json");
         skip();

@@ -54,7 +54,6 @@ static void same_log(const char *text)
 
 TEST(log__reads_back_as_the_same_program)
 {
-    TEST_UNUSED;
     same_log("");
     same_log(CONSTANT("x1"));
     same_log(CONSTANT("x1") RELEASE("x1"));
@@ -66,7 +65,6 @@ TEST(log__reads_back_as_the_same_program)
 
 TEST(log__finds_where_a_name_was_rebound)
 {
-    TEST_UNUSED;
     /* MUTATE by an operator whose name does not say so: only the order of the pins tells */
     same_log(CONSTANT("x1") CONSTANT("x2") MUTATE("x1", "strange"));
     same_log(CONSTANT("x1") CONSTANT("x2") MUTATE("x1", "a_") MUTATE("x1", "b_")
@@ -80,7 +78,6 @@ TEST(log__finds_where_a_name_was_rebound)
 
 TEST(log__admits_what_it_loses)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = NULL;
     char lost[2000];
@@ -102,7 +99,6 @@ TEST(log__admits_what_it_loses)
 
 TEST(log__copies_what_is_written_in_place)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace_builder *b = NULL;
     struct trace *t = NULL, *back = NULL;
@@ -146,7 +142,6 @@ static enum ebb_status write_log(void *trace)
 
 TEST(log__survives_every_failing_allocation)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = NULL;
     CHECK_OK(trace_make_linear(8, &t, &err), &err);
@@ -156,7 +151,6 @@ TEST(log__survives_every_failing_allocation)
 
 TEST(recorded_logs__read_back_the_same)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"resnet32", "unet", "transformer", "unroll_gan"};
     if (access(SIMRD "resnet32.log", R_OK) != 0) {
         print_message("SKIPPED: %s is absent\n", SIMRD);

@@ -29,7 +29,6 @@ static const char five[] =
 
 TEST(graph__becomes_one_op_per_node)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = NULL;
     CHECK_OK(trace_read_graph("g", five, sizeof five - 1, &t, &err), &err);
@@ -56,7 +55,6 @@ TEST(graph__becomes_one_op_per_node)
 
 TEST(graph__releases_each_output_after_its_last_reader)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = NULL;
     CHECK_OK(trace_read_graph("g", five, sizeof five - 1, &t, &err), &err);
@@ -72,7 +70,6 @@ TEST(graph__releases_each_output_after_its_last_reader)
 
 TEST(graph__releases_once_what_is_listed_twice)
 {
-    TEST_UNUSED;
     char text[2000];
     const char *find = "\"deps\": [1, 2]", *at = strstr(five, find);
     int n = snprintf(text, sizeof text, "%.*s\"deps\": [1, 2, 1]%s", (int)(at - five), five,
@@ -104,7 +101,6 @@ static void refuse(const char *find, const char *replace, const char *message)
 
 TEST(errors__name_file_line_and_column)
 {
-    TEST_UNUSED;
     refuse("\"n\": 5", "\"n\": 6", "g:1:23: \"n\" is 6, there are 5 nodes");
     refuse("\"n\": 5, ", "", "g:1:1: \"n\" is missing");
     refuse("\"n_fwd\": 2", "\"n_fwd\": 3", "n must be 2 n_fwd + 1");
@@ -133,13 +129,11 @@ static enum ebb_status read_five(void *context)
 
 TEST(graph__survives_every_failing_allocation)
 {
-    TEST_UNUSED;
     torture(read_five, NULL, 1000);
 }
 
 TEST(golden_graphs__are_read_whole)
 {
-    TEST_UNUSED;
     DIR *dir = opendir(GRAPHS);
     if (dir == NULL) {
         print_message("SKIPPED: %s is absent\n", GRAPHS);
@@ -169,7 +163,6 @@ TEST(golden_graphs__are_read_whole)
  * program found them. */
 TEST(golden_optima__agree_on_peak_and_working_set)
 {
-    TEST_UNUSED;
     static const char *const folders[] = {EBB_SOURCE_DIR "/tests/golden/checkmate/optimum/",
                                           EBB_SOURCE_DIR "/../shared/data/checkmate/optimum/"};
     const char *folder = access(folders[0], R_OK) == 0 ? folders[0] : folders[1];

@@ -111,7 +111,6 @@ static void expect_corrupt(const unsigned char *bytes, size_t length, const char
 
 TEST(native__keeps_everything)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     char why[200];
     struct trace *t = rich(), *back = NULL;
@@ -127,7 +126,6 @@ TEST(native__keeps_everything)
 
 TEST(native__of_an_empty_trace_is_a_file)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace_builder *b = NULL;
     struct trace *t = NULL, *back = NULL;
@@ -143,7 +141,6 @@ TEST(native__of_an_empty_trace_is_a_file)
 
 TEST(native__notices_every_changed_bit)
 {
-    TEST_UNUSED;
     size_t length = 0;
     struct trace *t = rich();
     unsigned char *bytes = bytes_of(t, &length);
@@ -159,7 +156,6 @@ TEST(native__notices_every_changed_bit)
 
 TEST(native__notices_every_missing_or_added_byte)
 {
-    TEST_UNUSED;
     size_t length = 0;
     struct trace *t = rich();
     unsigned char *bytes = bytes_of(t, &length);
@@ -173,7 +169,6 @@ TEST(native__notices_every_missing_or_added_byte)
 
 TEST(native__says_which_version_it_reads)
 {
-    TEST_UNUSED;
     size_t length = 0;
     struct trace *t = rich(), *back = NULL;
     unsigned char *bytes = bytes_of(t, &length);
@@ -207,7 +202,6 @@ static enum ebb_status write_file(void *context)
 
 TEST(native__survives_every_failing_allocation)
 {
-    TEST_UNUSED;
     size_t length = 0;
     struct trace *t = rich();
     unsigned char *bytes = bytes_of(t, &length);
@@ -220,7 +214,6 @@ TEST(native__survives_every_failing_allocation)
 
 TEST(load__says_what_it_could_have_read)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = NULL;
     CHECK_OK(ebb_file_write_atomic(trace_kit_path, "hello", 5, &err), &err);

@@ -59,7 +59,6 @@ static struct trace *make(const char *shape, uint64_t seed)
 
 TEST(orders__read_the_same_versions)
 {
-    TEST_UNUSED;
     static const char *const shapes[] = {"random", "resnet", "unet", "transformer", "chain"};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -81,7 +80,6 @@ TEST(orders__read_the_same_versions)
 
 TEST(hoisted__is_a_legal_trace_with_every_tensor)
 {
-    TEST_UNUSED;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         struct trace *t = make("resnet", seed), *hoisted = NULL;
         uint32_t *map = ebb_calloc((size_t)t->tensor_count + 1, sizeof *map);

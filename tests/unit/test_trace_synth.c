@@ -54,7 +54,6 @@ static void check_handles(const struct trace *t)
 
 TEST(every_shape__makes_the_same_training_step_again)
 {
-    TEST_UNUSED;
     CHECK(trace_shape_count >= 8);
     for (size_t i = 0; i < trace_shape_count; i++) {
         char why[200];
@@ -76,7 +75,6 @@ TEST(every_shape__makes_the_same_training_step_again)
 
 TEST(chain__has_the_figures_one_can_compute_by_hand)
 {
-    TEST_UNUSED;
     struct trace *t =
         make("chain",
              (struct trace_synth){.layers = 3, .bytes = 1000, .weight_bytes = 100, .cost_ns = 10});
@@ -93,7 +91,6 @@ TEST(chain__has_the_figures_one_can_compute_by_hand)
 
 TEST(backward_ops__know_their_partner)
 {
-    TEST_UNUSED;
     struct trace *t = make("transformer", (struct trace_synth){.layers = 2});
     uint32_t partners = 0;
     for (uint32_t i = 0; i < t->op_count; i++)
@@ -109,7 +106,6 @@ TEST(backward_ops__know_their_partner)
 
 TEST(random__has_the_features_asked_for_and_no_others)
 {
-    TEST_UNUSED;
     for (unsigned bits = 0; bits < 32; bits++) {
         struct trace_synth synth = {.ops = 400,
                                     .seed = bits,
@@ -137,7 +133,6 @@ TEST(random__has_the_features_asked_for_and_no_others)
 
 TEST(spread__changes_sizes_and_none_does_not)
 {
-    TEST_UNUSED;
     struct trace *t = make("chain", (struct trace_synth){.layers = 50, .spread = 1, .seed = 1});
     uint64_t least = UINT64_MAX, most = 0;
     for (uint32_t i = 0; i < t->op_count; i++)
@@ -152,7 +147,6 @@ TEST(spread__changes_sizes_and_none_does_not)
 
 TEST(options__out_of_range_are_refused)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = NULL;
     struct trace_synth deep = {.layers = 40}, wide = {.bytes = UINT64_C(1) << 60};
@@ -175,7 +169,6 @@ static enum ebb_status make_random(void *synth)
 
 TEST(maker__survives_every_failing_allocation)
 {
-    TEST_UNUSED;
     struct trace_synth synth = {.ops = 60, .has_views = true, .has_mutation = true};
     torture(make_random, &synth, 2000);
 }

@@ -190,73 +190,24 @@ static void sweep(const struct small *m, bool is_full)
     CHECK(got.is_refused);
 }
 
-TEST(batch_norm_resnet__same_bits_at_every_budget)
-{
-    TEST_UNUSED;
-    if (is_other(0))
-        skip();
-    sweep(&smalls[0], is_long());
-}
-
-TEST(densenet__same_bits_at_every_budget)
-{
-    TEST_UNUSED;
-    if (is_other(1))
-        skip();
-    sweep(&smalls[1], is_long());
-}
-
-TEST(unet__same_bits_at_every_budget)
-{
-    TEST_UNUSED;
-    if (is_other(2))
-        skip();
-    sweep(&smalls[2], is_long());
-}
-
-TEST(lstm__same_bits_at_every_budget)
-{
-    TEST_UNUSED;
-    if (is_other(3))
-        skip();
-    sweep(&smalls[3], is_long());
-}
-
-TEST(treelstm__same_bits_at_every_budget)
-{
-    TEST_UNUSED;
-    if (is_other(4))
-        skip();
-    sweep(&smalls[4], is_long());
-}
-
-TEST(gpt_with_dropout__same_bits_at_every_budget)
-{
-    TEST_UNUSED;
-    if (is_other(5))
-        skip();
-    sweep(&smalls[5], is_long());
-}
-
-TEST(unrolled_gan__same_bits_at_every_budget)
-{
-    TEST_UNUSED;
-    if (is_other(6))
-        skip();
-    sweep(&smalls[6], is_long());
-}
-
-TEST(volumes__same_bits_at_every_budget)
-{
-    TEST_UNUSED;
-    if (is_other(7))
-        skip();
-    sweep(&smalls[7], is_long());
-}
+#define SWEEP(name, number)                                                                        \
+    TEST(name##__same_bits_at_every_budget)                                                        \
+    {                                                                                              \
+        if (is_other(number))                                                                      \
+            skip();                                                                                \
+        sweep(&smalls[number], is_long());                                                         \
+    }
+SWEEP(batch_norm_resnet, 0)
+SWEEP(densenet, 1)
+SWEEP(unet, 2)
+SWEEP(lstm, 3)
+SWEEP(treelstm, 4)
+SWEEP(gpt_with_dropout, 5)
+SWEEP(unrolled_gan, 6)
+SWEEP(volumes, 7)
 
 TEST(online_decisions__same_bits_as_planned_ones)
 {
-    TEST_UNUSED;
     struct nn_config net;
     struct train_config config;
     struct outcome planned, online;
@@ -333,7 +284,6 @@ static void try_model(const struct nn_model *model)
  * of the rest a slice. */
 TEST(zoo__one_update_at_the_floor)
 {
-    TEST_UNUSED;
     if (is_other(8))
         skip();
     size_t tried = 0;

@@ -224,7 +224,6 @@ static void run_reference(struct ebb_error *err)
 
 TEST(every_policy_and_budget__gives_the_same_bits)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     run_reference(&err);
     uint64_t low = reference.floor, high = reference.unlimited;
@@ -245,7 +244,6 @@ TEST(every_policy_and_budget__gives_the_same_bits)
 
 TEST(planners__give_the_same_bits)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"floor", "rotor", "chen_sqrtn", "all", "last"};
     struct ebb_error err;
     run_reference(&err);
@@ -264,7 +262,6 @@ TEST(planners__give_the_same_bits)
 
 TEST(tiers__give_the_same_bits)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     run_reference(&err);
     for (int file = 0; file < 2; file++) {
@@ -285,7 +282,6 @@ TEST(tiers__give_the_same_bits)
  * replayed. */
 TEST(far__gives_the_same_bits)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     run_reference(&err);
     uint64_t room = reference.unlimited - reference.floor;
@@ -337,7 +333,6 @@ static double predict(uint64_t budget, uint64_t host, uint64_t file)
 
 TEST(tiers__never_make_it_slower)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     run_reference(&err);
     for (int part = 1; part < 8; part += 3) {
@@ -353,7 +348,6 @@ TEST(tiers__never_make_it_slower)
 
 TEST(floor__is_accepted_and_refused_below)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     char number[32];
     run_reference(&err);
@@ -371,7 +365,6 @@ TEST(floor__is_accepted_and_refused_below)
 
 TEST(unknown_policies__are_refused)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct train_engine *engine;
     struct train_engine_options options = {.budget_bytes = 1 << 20, .policy = "magic"};

@@ -33,7 +33,6 @@ static uint32_t u32(const unsigned char *p)
 
 TEST(events__frames_and_values)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct train_events *events;
     char path[512] = "";
@@ -122,21 +121,18 @@ static void check_resume(int64_t accumulate, int first, int second)
 
 TEST(checkpoint__resumes_to_the_same_bits)
 {
-    TEST_UNUSED;
     check_resume(1, 0, 3);
     check_resume(1, 3, 2);
 }
 
 TEST(checkpoint__inside_an_accumulation)
 {
-    TEST_UNUSED;
     check_resume(3, 4, 5); /* one batch into the second update */
     check_resume(3, 3, 3);
 }
 
 TEST(checkpoint__every_changed_byte_is_noticed)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct nn_config net;
     struct train_config config;
@@ -176,7 +172,6 @@ TEST(checkpoint__every_changed_byte_is_noticed)
 
 TEST(store__keeps_two_and_uses_the_newest_whole_one)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct nn_config net;
     struct train_config config;
@@ -284,7 +279,6 @@ TEST(checkpoint__of_another_processor)
 
 TEST(weights__export_and_import)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct nn_config net;
     struct train_config config;

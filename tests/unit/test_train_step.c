@@ -129,13 +129,11 @@ static void check_accumulation(bool average)
 
 TEST(accumulation__averages_batches)
 {
-    TEST_UNUSED;
     check_accumulation(true);
 }
 
 TEST(accumulation__or_adds_them)
 {
-    TEST_UNUSED;
     check_accumulation(false);
 }
 
@@ -168,7 +166,6 @@ static void check_clipping(int accumulate)
 
 TEST(clipping__by_norm_bounds_the_update)
 {
-    TEST_UNUSED;
     check_clipping(1);
     check_clipping(2); /* of the sum of two batches, once */
 }
@@ -176,7 +173,6 @@ TEST(clipping__by_norm_bounds_the_update)
 /* Every element of an update of three batches is at most the rate times the bound. */
 TEST(clipping__by_value_bounds_the_update_of_several_batches)
 {
-    TEST_UNUSED;
     struct nn_config net;
     struct train_config config;
     struct train_batch batch;
@@ -204,7 +200,6 @@ TEST(clipping__by_value_bounds_the_update_of_several_batches)
 /* Inception's second head has no part in the loss: nothing of it changes, decay or not. */
 TEST(parameters_without_a_gradient__stay_as_they_are)
 {
-    TEST_UNUSED;
     static const char *const small[][2] = {
         {"shrink", "16"}, {"height", "107"}, {"width", "107"}, {"classes", "10"}, {NULL, NULL}};
     struct nn_config net;
@@ -241,7 +236,6 @@ TEST(parameters_without_a_gradient__stay_as_they_are)
 /* Weights that are no numbers: no loss scale helps, and training must not go on for ever. */
 TEST(scaling__ends_when_no_scale_helps)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct nn_config net;
     struct train_config config;
@@ -260,7 +254,6 @@ TEST(scaling__ends_when_no_scale_helps)
 
 TEST(schedule__sets_the_rate)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct ebb_arena arena;
     struct nn_config net;
@@ -283,7 +276,6 @@ TEST(schedule__sets_the_rate)
 /* With rate r and decay d, w shrinks by r d w where it decays, on top of its gradient's step. */
 TEST(decay__of_matrices_only)
 {
-    TEST_UNUSED;
     struct nn_config net;
     struct train_config config;
     struct train_batch batch;
@@ -321,7 +313,6 @@ TEST(decay__of_matrices_only)
 /* The number of a batch decides inputs and dropout masks: no two are alike. */
 TEST(batches__have_inputs_and_masks_of_their_own)
 {
-    TEST_UNUSED;
     struct nn_config net;
     struct train_config config;
     struct train_batch one, two;
@@ -336,7 +327,6 @@ TEST(batches__have_inputs_and_masks_of_their_own)
 
 TEST(validation__changes_nothing_and_repeats)
 {
-    TEST_UNUSED;
     static const char *const small[][2] = {
         {"height", "8"}, {"width", "8"}, {"planes", "4"}, {"blocks", "1,1,1"}, {NULL, NULL}};
     struct ebb_error err = {0};
@@ -365,7 +355,6 @@ TEST(validation__changes_nothing_and_repeats)
 
 TEST(updates__run_where_they_first_can)
 {
-    TEST_UNUSED;
     static const char *const deep[][2] = {
         {"layers", "6"}, {"planes", "32"}, {"height", "32"}, {"width", "32"}, {NULL, NULL}};
     struct ebb_error err = {0};
@@ -432,7 +421,6 @@ static struct ebb_hash128 record(const struct train_step_options *o, const char 
 
 TEST(recording__gives_the_same_bytes_every_time)
 {
-    TEST_UNUSED;
     static const char *const small[][2] = {
         {"vocabulary", "20"}, {"positions", "8"}, {"length", "8"},     {"width", "16"},
         {"layers", "2"},      {"heads", "2"},     {"dropout", "0.25"}, {NULL, NULL}};
@@ -477,7 +465,6 @@ TEST(recording__gives_the_same_bytes_every_time)
 /* Everything kept, each storage a block of its own: the reference for the engine. */
 TEST(engine__as_running_every_op_once)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct ebb_arena arena;
     struct nn_config net;

@@ -31,7 +31,6 @@ static enum ebb_status read_config(struct ebb_arena *arena, struct train_config 
 
 TEST(config__survives_every_failing_allocation)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     enum ebb_status status = EBB_ENOMEM;
     uint64_t live = ebb_heap_live(), n = 1;
@@ -76,7 +75,6 @@ static enum ebb_status whole_trial(const struct train_config *config, const char
 /* Steps of growing size: the first allocations matter most, and there are thousands. */
 TEST(trial__survives_failing_allocations)
 {
-    TEST_UNUSED;
     char folder[] = "/tmp/ebb-test-torture-XXXXXX", command[128];
     struct ebb_error err = {0};
     struct ebb_arena arena;

@@ -61,7 +61,6 @@ static void remove_directory(const char *dir)
 
 TEST(state__comes_back_as_it_was)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct state a, b;
     char *dir = make_directory();
@@ -78,7 +77,6 @@ TEST(state__comes_back_as_it_was)
 
 TEST(state__warm_start_leaves_the_optimizer)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct state a, b;
     char *dir = make_directory();
@@ -92,7 +90,6 @@ TEST(state__warm_start_leaves_the_optimizer)
 
 TEST(state__of_another_model_is_refused)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct state a, b;
     char *dir = make_directory();
@@ -113,7 +110,6 @@ TEST(state__of_another_model_is_refused)
 /* Every byte of the header changed, every length cut: an error or the same shapes, never more. */
 TEST(state__survives_any_damage)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct state a, b;
     struct ebb_file_view view;
@@ -145,7 +141,6 @@ TEST(state__survives_any_damage)
 
 TEST(metrics__keep_order_and_overwrite)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct worker_metrics m;
     struct ebb_str text;
@@ -166,7 +161,6 @@ TEST(metrics__keep_order_and_overwrite)
 
 TEST(metrics__survive_failing_allocations)
 {
-    TEST_UNUSED;
     for (uint64_t n = 1; n < 8; n++) {
         struct worker_metrics m;
         worker_metrics_init(&m);
