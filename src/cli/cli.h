@@ -84,8 +84,9 @@ struct cli_limit {
     .limits = (const struct cli_limit[]){__VA_ARGS__},                                             \
     .limit_count = sizeof((const struct cli_limit[]){__VA_ARGS__}) / sizeof(struct cli_limit)
 
-/* Members of a cli_spec: the rows of an array of options; how many arguments besides. */
+/* Members of a cli_spec: options, an array or its rows in place; how many arguments besides. */
 #define CLI_OPTIONS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof *(rows)
+#define CLI_OPTION_ROWS(...) CLI_OPTIONS(((const struct cli_option[]){__VA_ARGS__}))
 #define CLI_POSITIONAL(least, most) .min_positional = (least), .max_positional = (most)
 
 struct cli_spec {

@@ -72,15 +72,12 @@ static int run_list(int argc, char **argv)
 {
     static const char *const headers[] = {"dataset", "synthetic", "what it is"};
     bool as_json = false;
-    const struct cli_option options[] = {
-        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per line"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb data list [OPTION...]",
         .description = "Lists the datasets that a `data` section can name, and which of them can "
                        "be\ngenerated with data_dir: synthetic. Keys: docs/data.md.\n\nExample:\n "
                        " ebb data list\n",
-        CLI_OPTIONS(options)};
+        CLI_OPTION_ROWS({"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per line"})};
     struct cli_args args;
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
@@ -168,17 +165,14 @@ static int run_show(int argc, char **argv)
 {
     bool as_json = false;
     int64_t seed = 0;
-    const struct cli_option options[] = {
-        {"seed", 0, CLI_INT, &seed, "N", "of the run"},
-        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb data show SECTION|FILE [OPTION...]",
         .description = "Opens a dataset and tells what it holds: samples, fields, classes, memory. "
                        "SECTION is\nthe text of a `data` section, FILE an experiment or benchmark "
                        "file that has one.\n\nExamples:\n  ebb data show '{name: fashion_mnist}'\n"
                        "  ebb data show examples/fashion_mnist.yaml\n",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS({"seed", 0, CLI_INT, &seed, "N", "of the run"},
+                        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object"}),
         CLI_POSITIONAL(1, 1)};
     struct cli_args args;
     struct opened o;
@@ -300,13 +294,6 @@ static int run_make(int argc, char **argv)
     bool as_json = false;
     int64_t train = 64, val = 16;
     const char *format = NULL;
-    const struct cli_option options[] = {
-        {"train", 0, CLI_INT, &train, "N", "training samples (default 64)"},
-        {"val", 0, CLI_INT, &val, "N", "validation samples (default 16)"},
-        {"format", 0, CLI_STRING, &format, "NAME",
-         "jpeg, png; tfrecord.gz, tfrecord, hdf5; tokens (default: the dataset's first)"},
-        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb data make SECTION DIR [OPTION...]",
         .description = "Writes the first samples of a synthetic dataset below DIR in the format "
@@ -315,7 +302,12 @@ static int run_make(int argc, char **argv)
                        "synthetic, classes: 10}' /tmp/pictures --train 200\n  ebb data make "
                        "'{name: cosmoflow, data_dir: \"synthetic:7\", size: 32}' /tmp/cubes "
                        "--format hdf5\n",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"train", 0, CLI_INT, &train, "N", "training samples (default 64)"},
+            {"val", 0, CLI_INT, &val, "N", "validation samples (default 16)"},
+            {"format", 0, CLI_STRING, &format, "NAME",
+             "jpeg, png; tfrecord.gz, tfrecord, hdf5; tokens (default: the dataset's first)"},
+            {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object"}),
         CLI_LIMITS({"train", 0, 1e9}, {"val", 0, 1e9}),
         CLI_POSITIONAL(2, 2)};
     struct cli_args args;

@@ -127,15 +127,6 @@ static int run_measure(int argc, char **argv)
 {
     struct measuring m = {.updates = DEFAULT_UPDATES};
     m.changes.seed = -1;
-    const struct cli_option options[] = {
-        {"output", 'o', CLI_STRING, &m.output, "FILE", "the profile to write (required)"},
-        {"device", 0, CLI_STRING, &m.changes.device, "NAME", "which device (default cpu)"},
-        {"threads", 0, CLI_INT, &m.changes.threads, "N", "of kernels (default: all cores)"},
-        {"file-path", 0, CLI_STRING, &m.changes.file_path, "DIR", "folder of the file tier"},
-        {"json", 0, CLI_FLAG, &m.is_json, NULL, "one JSON object with the links"},
-        {"updates", 0, CLI_INT, &m.updates, "N",
-         "of each file; the first does not count (default 6)"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb device measure FILE... -o PROFILE",
         .description =
@@ -151,7 +142,14 @@ static int run_measure(int argc, char **argv)
             "Examples:\n"
             "  ebb device measure examples/resnet20.yaml -o this.device\n"
             "  ebb train examples/resnet20.yaml --budget 25MiB --costs this.device\n",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"output", 'o', CLI_STRING, &m.output, "FILE", "the profile to write (required)"},
+            {"device", 0, CLI_STRING, &m.changes.device, "NAME", "which device (default cpu)"},
+            {"threads", 0, CLI_INT, &m.changes.threads, "N", "of kernels (default: all cores)"},
+            {"file-path", 0, CLI_STRING, &m.changes.file_path, "DIR", "folder of the file tier"},
+            {"json", 0, CLI_FLAG, &m.is_json, NULL, "one JSON object with the links"},
+            {"updates", 0, CLI_INT, &m.updates, "N",
+             "of each file; the first does not count (default 6)"}),
         CLI_LIMITS({"threads", 0, 4096}, {"updates", 2, 1000}),
         CLI_POSITIONAL(1, 64),
     };

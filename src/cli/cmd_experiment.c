@@ -68,12 +68,6 @@ static int validate(struct ebb_arena *arena, const char *path, const struct vali
 static int run_validate(int argc, char **argv)
 {
     struct validate_options o = {0};
-    const struct cli_option options[] = {
-        {"template", 't', CLI_STRING, &o.template_path, "FILE",
-         "template under the file; need not be complete"},
-        {"json", 0, CLI_FLAG, &o.is_json, NULL,
-         "one JSON object: valid, findings, and the normalised form"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb experiment validate FILE [--template FILE] [--json]",
         .description =
@@ -87,7 +81,10 @@ static int run_validate(int argc, char **argv)
             "\n"
             "Example:\n"
             "  ebb experiment validate exp.yaml --json | jq .normalized\n",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS({"template", 't', CLI_STRING, &o.template_path, "FILE",
+                         "template under the file; need not be complete"},
+                        {"json", 0, CLI_FLAG, &o.is_json, NULL,
+                         "one JSON object: valid, findings, and the normalised form"}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args = {0};
@@ -108,9 +105,6 @@ static int run_validate(int argc, char **argv)
 static int run_schema(int argc, char **argv)
 {
     bool is_json = false;
-    const struct cli_option options[] = {
-        {"json", 0, CLI_FLAG, &is_json, NULL, "the same as one JSON object"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb experiment schema [--json]",
         .description =
@@ -119,7 +113,7 @@ static int run_schema(int argc, char **argv)
             "\n"
             "Example:\n"
             "  ebb experiment schema | less\n",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS({"json", 0, CLI_FLAG, &is_json, NULL, "the same as one JSON object"}),
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);

@@ -113,14 +113,11 @@ static int run_list(int argc, char **argv)
 {
     static const char *const headers[] = {"model", "task", "parameters", "what it is"};
     bool as_json = false;
-    const struct cli_option options[] = {
-        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per line"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb model list [OPTION...]",
         .description = "Lists the models, their tasks and the number of their parameters at the "
                        "default size.\n\nExample:\n  ebb model list\n",
-        CLI_OPTIONS(options)};
+        CLI_OPTION_ROWS({"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per line"})};
     struct cli_args args;
     struct ebb_error err;
     int code = cli_parse(&spec, argc, argv, &args);

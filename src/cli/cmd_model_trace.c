@@ -119,23 +119,6 @@ static int run(int argc, char **argv)
     const char *precision = "fp32", *optimizer = "SGD";
     struct cli_list set = {0}, opt = {0}, passes = {0};
     bool as_json = false;
-    const struct cli_option options[] = {
-        {CLI_MODEL_OUTPUT(&j.file, "native trace file to write")},
-        {CLI_MODEL_BATCH(&j.model.batch, "samples of the step; default 1")},
-        {CLI_MODEL_SET(&set, CLI_MODEL_SET_HELP)},
-        {"optimizer", 0, CLI_STRING, &optimizer, "NAME",
-         "whose updates and states end the step; default SGD"},
-        {"opt", 0, CLI_LIST, &opt, "KEY=VALUE",
-         "an argument of the optimizer, for example momentum=0.9; repeatable"},
-        {CLI_MODEL_PRECISION(&precision)},
-        {"threads", 0, CLI_INT, &j.threads, "N",
-         "for which kernels choose their workspaces; default 1;\n0: no kernels, no workspaces"},
-        {"passes", 0, CLI_LIST, &passes, "P[,P...]",
-         "rewrites that are on: none, layout, norm, winograd, small, entropy,\nrelu, over; "
-         "+P and -P change the default: layout, norm, winograd, small"},
-        {"forward", 0, CLI_FLAG, &j.is_forward, NULL, "only the forward pass, as in evaluation"},
-        {CLI_MODEL_JSON(&as_json)},
-    };
     const struct cli_spec spec = {
         .usage = "ebb model trace NAME|FILE -o FILE [OPTION...]",
         .description =
@@ -145,7 +128,23 @@ static int run(int argc, char **argv)
             "  ebb model trace resnet50 --batch 8 --opt momentum=0.9 -o resnet50.trace\n"
             "  ebb model trace gpt2_124M --set length=256 --batch 2 --optimizer AdamW -o "
             "gpt2.trace\n",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {CLI_MODEL_OUTPUT(&j.file, "native trace file to write")},
+            {CLI_MODEL_BATCH(&j.model.batch, "samples of the step; default 1")},
+            {CLI_MODEL_SET(&set, CLI_MODEL_SET_HELP)},
+            {"optimizer", 0, CLI_STRING, &optimizer, "NAME",
+             "whose updates and states end the step; default SGD"},
+            {"opt", 0, CLI_LIST, &opt, "KEY=VALUE",
+             "an argument of the optimizer, for example momentum=0.9; repeatable"},
+            {CLI_MODEL_PRECISION(&precision)},
+            {"threads", 0, CLI_INT, &j.threads, "N",
+             "for which kernels choose their workspaces; default 1;\n0: no kernels, no workspaces"},
+            {"passes", 0, CLI_LIST, &passes, "P[,P...]",
+             "rewrites that are on: none, layout, norm, winograd, small, entropy,\nrelu, over; "
+             "+P and -P change the default: layout, norm, winograd, small"},
+            {"forward", 0, CLI_FLAG, &j.is_forward, NULL,
+             "only the forward pass, as in evaluation"},
+            {CLI_MODEL_JSON(&as_json)}),
         CLI_LIMITS({"batch", 1, 1 << 24}, {"threads", 0, 4096}),
         CLI_POSITIONAL(1, 1)};
     struct cli_args args;

@@ -80,10 +80,6 @@ int cli_plan_show(int argc, char **argv)
 {
     const char *trace_path = NULL;
     bool is_json = false;
-    const struct cli_option options[] = {
-        {"trace", 't', CLI_STRING, &trace_path, "FILE", "the trace, log or graph it was made for"},
-        {"json", 0, CLI_FLAG, &is_json, NULL, "the summary as one object"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb plan show PLAN --trace FILE",
         .description =
@@ -91,7 +87,9 @@ int cli_plan_show(int argc, char **argv)
             "after proving it again.\n\n"
             "Example:\n"
             "  ebb plan show step.plan --trace step.trace",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS({"trace", 't', CLI_STRING, &trace_path, "FILE",
+                         "the trace, log or graph it was made for"},
+                        {"json", 0, CLI_FLAG, &is_json, NULL, "the summary as one object"}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;

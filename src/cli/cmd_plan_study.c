@@ -51,12 +51,6 @@ int cli_plan_sweep(int argc, char **argv)
     const char *output = NULL, *chart = NULL;
     bool is_json = false;
     s.how.time_limit = 10;
-    const struct cli_option options[] = {
-        SWEEP_ROWS(&s.how),
-        {"output", 'o', CLI_STRING, &output, "FILE", "write all rows as CSV"},
-        {"chart", 0, CLI_STRING, &chart, "FILE", "draw the step curves: .svg, .png, .pdf"},
-        {"json", 0, CLI_FLAG, &is_json, NULL, "one object per row"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb plan sweep GRAPH [--points N] [-o FILE.csv] [--chart FILE.svg]",
         .description =
@@ -64,7 +58,11 @@ int cli_plan_sweep(int argc, char **argv)
             "global and local points, the online policies at the same points.\n\n"
             "Example:\n"
             "  ebb plan sweep vgg16.json -o vgg16.csv --chart vgg16.svg",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            SWEEP_ROWS(&s.how),
+            {"output", 'o', CLI_STRING, &output, "FILE", "write all rows as CSV"},
+            {"chart", 0, CLI_STRING, &chart, "FILE", "draw the step curves: .svg, .png, .pdf"},
+            {"json", 0, CLI_FLAG, &is_json, NULL, "one object per row"}),
         CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}),
         CLI_POSITIONAL(1, 1),
     };
@@ -120,13 +118,6 @@ int cli_plan_figure(int argc, char **argv)
     struct study_figure f = {.dir = "data/budget_sweep", .how = cli_plan_how(), .out = stdout};
     struct cli_list wanted = {0};
     f.how.time_limit = 10;
-    const struct cli_option options[] = {
-        {"dir", 'd', CLI_STRING, &f.dir, "DIR", "where results lie (default data/budget_sweep)"},
-        {"stage", 's', CLI_LIST, &wanted, "S[,S...]",
-         "baselines, simrd, plot (default: all three, in this order)"},
-        SWEEP_ROWS(&f.how),
-        {"json", 0, CLI_FLAG, &f.is_json, NULL, "plot: one object per planned budget"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb plan figure GRAPH... [--dir DIR] [--stage S[,S...]]",
         .description =
@@ -138,7 +129,13 @@ int cli_plan_figure(int argc, char **argv)
             "Example:\n"
             "  ebb plan figure vgg16.json mobilenet.json --dir data/budget_sweep\n"
             "  ebb plan figure vgg16.json mobilenet.json --stage plot",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"dir", 'd', CLI_STRING, &f.dir, "DIR",
+             "where results lie (default data/budget_sweep)"},
+            {"stage", 's', CLI_LIST, &wanted, "S[,S...]",
+             "baselines, simrd, plot (default: all three, in this order)"},
+            SWEEP_ROWS(&f.how),
+            {"json", 0, CLI_FLAG, &f.is_json, NULL, "plot: one object per planned budget"}),
         CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}),
         CLI_POSITIONAL(1, STUDY_FIGURE_GRAPHS),
     };
@@ -233,19 +230,18 @@ static int compare(int argc, char **argv, const char *usage, const char *descrip
     bool is_json = false;
     c.how.gap = gap;
     c.how.time_limit = 30;
-    const struct cli_option options[] = {
-        {"ratio", 'r', CLI_LIST, &list, "R[,R...]",
-         "budgets as fractions of the least peak without recomputation (default 1.0 ... 0.3)"},
-        {"gap", 0, CLI_DOUBLE, &c.how.gap, "G", "stop within this fraction of the bound"},
-        {"time-limit", 0, CLI_DOUBLE, &c.how.time_limit, "S", "seconds per point (default 30)"},
-        {"jobs", 'j', CLI_INT, &c.how.jobs, "N", "points at a time (default: all cores)"},
-        {"json", 0, CLI_FLAG, &is_json, NULL, "one object per row"},
-    };
-    const struct cli_spec spec = {.usage = usage,
-                                  .description = description,
-                                  CLI_OPTIONS(options),
-                                  CLI_LIMITS(CLI_PLAN_LIMITS),
-                                  CLI_POSITIONAL(1, 1)};
+    const struct cli_spec spec = {
+        .usage = usage,
+        .description = description,
+        CLI_OPTION_ROWS(
+            {"ratio", 'r', CLI_LIST, &list, "R[,R...]",
+             "budgets as fractions of the least peak without recomputation (default 1.0 ... 0.3)"},
+            {"gap", 0, CLI_DOUBLE, &c.how.gap, "G", "stop within this fraction of the bound"},
+            {"time-limit", 0, CLI_DOUBLE, &c.how.time_limit, "S", "seconds per point (default 30)"},
+            {"jobs", 'j', CLI_INT, &c.how.jobs, "N", "points at a time (default: all cores)"},
+            {"json", 0, CLI_FLAG, &is_json, NULL, "one object per row"}),
+        CLI_LIMITS(CLI_PLAN_LIMITS),
+        CLI_POSITIONAL(1, 1)};
     struct cli_args args;
     struct ebb_error err;
     double ratios[1024];
@@ -323,23 +319,22 @@ int cli_plan_maxbatch(int argc, char **argv)
                             .is_cancelled = cli_interrupted};
     struct cli_list planners = {0};
     bool is_json = false;
-    const struct cli_option options[] = {
-        {"planner", 'p', CLI_LIST, &planners, "P[,P...]",
-         "default: all, chen_sqrtn, chen_greedy, best"},
-        {"memory", 0, CLI_BYTES, &m.memory, "B", "of the device, weights included (default 16GB)"},
-        {"batch", 0, CLI_INT, &m.batch, "N", "batch size the graph file was made for"},
-        {"most", 0, CLI_INT, &m.most, "N", "largest batch tried (default 16384)"},
-        {"time-limit", 0, CLI_DOUBLE, &m.time_limit, "S",
-         "seconds per batch size tried (default 10)"},
-        {"fixed-twice", 0, CLI_FLAG, &m.is_twice, NULL,
-         "subtract the fixed memory twice, as the published baselines did"},
-        {"json", 0, CLI_FLAG, &is_json, NULL, "one object per planner"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb plan maxbatch GRAPH --batch N [--memory 16GB]",
         .description = "The largest batch that fits with at most one extra forward pass.\n\n"
                        "Example:\n  ebb plan maxbatch vgg16_b256.json --batch 256 --memory 16GB",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"planner", 'p', CLI_LIST, &planners, "P[,P...]",
+             "default: all, chen_sqrtn, chen_greedy, best"},
+            {"memory", 0, CLI_BYTES, &m.memory, "B",
+             "of the device, weights included (default 16GB)"},
+            {"batch", 0, CLI_INT, &m.batch, "N", "batch size the graph file was made for"},
+            {"most", 0, CLI_INT, &m.most, "N", "largest batch tried (default 16384)"},
+            {"time-limit", 0, CLI_DOUBLE, &m.time_limit, "S",
+             "seconds per batch size tried (default 10)"},
+            {"fixed-twice", 0, CLI_FLAG, &m.is_twice, NULL,
+             "subtract the fixed memory twice, as the published baselines did"},
+            {"json", 0, CLI_FLAG, &is_json, NULL, "one object per planner"}),
         CLI_LIMITS({"batch", 1, 1e9}, {"most", 1, 1e9}, {"time-limit", 0.001, 1e6}),
         CLI_POSITIONAL(1, 1),
     };

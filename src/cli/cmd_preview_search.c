@@ -412,17 +412,6 @@ static int run(int argc, char **argv)
 {
     struct wishes wishes = {0};
     struct preview p = {.seed = -1};
-    const struct cli_option options[] = {
-        {"seed", 0, CLI_INT, &p.seed, "N",
-         "seed of the search and of the metrics (default: the file's\n"
-         "reproducibility.experiment_seed, else 0)"},
-        {"chart", 0, CLI_STRING, &wishes.chart, "FILE",
-         "draw trials against steps, with brackets and rungs, into FILE.svg or .png"},
-        {"terminal", 0, CLI_FLAG, &wishes.in_terminal, NULL,
-         "draw the chart as text below the table (a terminal gets it anyway)"},
-        {"json", 0, CLI_FLAG, &wishes.is_json, NULL,
-         "one JSON object: searcher, seed, trials, steps, rows, brackets"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb preview-search FILE [--chart FILE.svg]",
         .description =
@@ -436,7 +425,16 @@ static int run(int argc, char **argv)
             "Examples:\n"
             "    ebb preview-search experiment.yaml\n"
             "    ebb preview-search experiment.yaml --chart search.svg",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"seed", 0, CLI_INT, &p.seed, "N",
+             "seed of the search and of the metrics (default: the file's\n"
+             "reproducibility.experiment_seed, else 0)"},
+            {"chart", 0, CLI_STRING, &wishes.chart, "FILE",
+             "draw trials against steps, with brackets and rungs, into FILE.svg or .png"},
+            {"terminal", 0, CLI_FLAG, &wishes.in_terminal, NULL,
+             "draw the chart as text below the table (a terminal gets it anyway)"},
+            {"json", 0, CLI_FLAG, &wishes.is_json, NULL,
+             "one JSON object: searcher, seed, trials, steps, rows, brackets"}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;

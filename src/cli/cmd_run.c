@@ -356,24 +356,6 @@ static int start(const struct run_options *o)
 static int run(int argc, char **argv)
 {
     struct run_options o = {.slots = SLOTS_BY_CPUS};
-    const struct cli_option options[] = {
-        {"test-mode", 't', CLI_FLAG, &o.submission.is_test, NULL,
-         "one batch, one validation, one checkpoint: does it run at all?"},
-        {"config", 0, CLI_TEXTS, &o.submission.changes, "KEY=VALUE",
-         "change the file: searcher.max_steps=4; may be repeated"},
-        {"template", 0, CLI_STRING, &o.submission.template_name, "NAME",
-         "template under the file (ebb template list)"},
-        {"git", 'g', CLI_FLAG, &o.submission.is_git, NULL,
-         "record remote, commit and committer; needs a clean, pushed work tree"},
-        {"slots", 0, CLI_INT, &o.slots, "N", "trials that may run at the same time; else by CPUs"},
-        {"resume", 0, CLI_INT, &o.resume, "ID",
-         "go on with an experiment that exists, or watch one that runs"},
-        {"listen", 0, CLI_STRING, &o.listen, "ADDRESS:PORT",
-         "show the page there meanwhile: 127.0.0.1:8080 (ebb serve tells more)"},
-        {"output", 'o', CLI_STRING, &o.output, "DIR",
-         "where the charts go; else charts/experiment-ID of the state directory"},
-        {"no-charts", 0, CLI_FLAG, &o.has_no_charts, NULL, "write no charts"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb run (FILE [MODEL_DEF] | --resume ID) [OPTION...]",
         .description =
@@ -400,7 +382,23 @@ static int run(int argc, char **argv)
             "  ebb run exp.yaml --slots 4\n"
             "  ebb run exp.yaml --config searcher.max_trials=2\n"
             "  ebb run --resume 3",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS({"test-mode", 't', CLI_FLAG, &o.submission.is_test, NULL,
+                         "one batch, one validation, one checkpoint: does it run at all?"},
+                        {"config", 0, CLI_TEXTS, &o.submission.changes, "KEY=VALUE",
+                         "change the file: searcher.max_steps=4; may be repeated"},
+                        {"template", 0, CLI_STRING, &o.submission.template_name, "NAME",
+                         "template under the file (ebb template list)"},
+                        {"git", 'g', CLI_FLAG, &o.submission.is_git, NULL,
+                         "record remote, commit and committer; needs a clean, pushed work tree"},
+                        {"slots", 0, CLI_INT, &o.slots, "N",
+                         "trials that may run at the same time; else by CPUs"},
+                        {"resume", 0, CLI_INT, &o.resume, "ID",
+                         "go on with an experiment that exists, or watch one that runs"},
+                        {"listen", 0, CLI_STRING, &o.listen, "ADDRESS:PORT",
+                         "show the page there meanwhile: 127.0.0.1:8080 (ebb serve tells more)"},
+                        {"output", 'o', CLI_STRING, &o.output, "DIR",
+                         "where the charts go; else charts/experiment-ID of the state directory"},
+                        {"no-charts", 0, CLI_FLAG, &o.has_no_charts, NULL, "write no charts"}),
         CLI_LIMITS({"slots", 1, 4096}),
         .max_positional = 2,
         .where = &o.where,

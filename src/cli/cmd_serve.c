@@ -73,19 +73,6 @@ static int serve(const struct serve_options *o)
 static int run(int argc, char **argv)
 {
     struct serve_options o = {0};
-    const struct cli_option options[] = {
-        {"listen", 0, CLI_STRING, &o.listen.listen, "ADDRESS:PORT",
-         "where; else listen of master.yaml, else " LISTEN},
-        {"tls-cert", 0, CLI_STRING, &o.listen.tls_cert, "FILE", "speak TLS: certificates, PEM"},
-        {"tls-key", 0, CLI_STRING, &o.listen.tls_key, "FILE", "its key, PEM"},
-        {"base-path", 0, CLI_STRING, &o.listen.base_path, "PATH",
-         "what stands before every path: /ebb/"},
-        {"behind-proxy", 0, CLI_FLAG, &o.listen.is_behind_proxy, NULL,
-         "a proxy in front of it speaks TLS"},
-        {"host", 0, CLI_LIST, &o.hosts, "NAME[,NAME...]",
-         "further names that it is asked by, as a proxy's"},
-        {"slots", 0, CLI_INT, &o.slots, "N", "trials that may run at the same time; else by CPUs"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb serve [OPTION...]",
         .description =
@@ -104,7 +91,19 @@ static int run(int argc, char **argv)
             "  ebb serve & ebb ui\n"
             "  ebb serve --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem\n"
             "  ebb serve --base-path /ebb/ --behind-proxy --host lab.example",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"listen", 0, CLI_STRING, &o.listen.listen, "ADDRESS:PORT",
+             "where; else listen of master.yaml, else " LISTEN},
+            {"tls-cert", 0, CLI_STRING, &o.listen.tls_cert, "FILE", "speak TLS: certificates, PEM"},
+            {"tls-key", 0, CLI_STRING, &o.listen.tls_key, "FILE", "its key, PEM"},
+            {"base-path", 0, CLI_STRING, &o.listen.base_path, "PATH",
+             "what stands before every path: /ebb/"},
+            {"behind-proxy", 0, CLI_FLAG, &o.listen.is_behind_proxy, NULL,
+             "a proxy in front of it speaks TLS"},
+            {"host", 0, CLI_LIST, &o.hosts, "NAME[,NAME...]",
+             "further names that it is asked by, as a proxy's"},
+            {"slots", 0, CLI_INT, &o.slots, "N",
+             "trials that may run at the same time; else by CPUs"}),
         CLI_LIMITS({"slots", 1, 4096}),
         .where = &o.where,
         .json_help = "print one JSON object when it listens",

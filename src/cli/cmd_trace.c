@@ -211,32 +211,33 @@ static int run_make(int argc, char **argv)
                              .bytes = UINT64_MAX,
                              .weight_bytes = UINT64_MAX,
                              .spread = -1};
-    const struct cli_option options[] = {
-        {"output", 'o', CLI_STRING, &o.output, "FILE", "file to write"},
-        {"to", 0, CLI_STRING, &o.format, "native|dtr",
-         "format; default: by the suffix, .log is a DTR log"},
-        {"layers", 0, CLI_INT, &o.layers, "N", "depth, time steps or blocks: see the shapes"},
-        {"ops", 0, CLI_INT, &o.ops, "N", "random: about how many ops"},
-        {"bytes", 0, CLI_BYTES, &o.bytes, "SIZE", "of a typical activation, for example 8MiB"},
-        {"weight-bytes", 0, CLI_BYTES, &o.weight_bytes, "SIZE", "of a typical weight"},
-        {"cost", 0, CLI_INT, &o.cost_ns, "NS", "of a typical op, nanoseconds"},
-        {"spread", 0, CLI_DOUBLE, &o.spread, "0..1",
-         "0: all sizes and costs equal; 1: they vary over two orders of magnitude"},
-        {"seed", 0, CLI_INT, &o.seed, "N", "of the random choices; the same seed, the same trace"},
-        {"views", 0, CLI_FLAG, &o.has_views, NULL, "random: outputs that share storage"},
-        {"mutation", 0, CLI_FLAG, &o.has_mutation, NULL,
-         "random: ops that write in place, weight updates"},
-        {"multi-output", 0, CLI_FLAG, &o.has_multi_output, NULL, "random: ops with two outputs"},
-        {"workspace", 0, CLI_FLAG, &o.has_workspace, NULL, "random: ops that need scratch memory"},
-        {"once", 0, CLI_FLAG, &o.has_once, NULL, "random: ops that must not run twice"},
-        {"json", 0, CLI_FLAG, &o.as_json, NULL, "one JSON object instead of text"},
-    };
     struct ebb_str text = {0};
     describe_make(&text);
     const struct cli_spec spec = {
         .usage = "ebb trace make SHAPE -o FILE [OPTION...]",
         .description = ebb_str_c(&text),
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"output", 'o', CLI_STRING, &o.output, "FILE", "file to write"},
+            {"to", 0, CLI_STRING, &o.format, "native|dtr",
+             "format; default: by the suffix, .log is a DTR log"},
+            {"layers", 0, CLI_INT, &o.layers, "N", "depth, time steps or blocks: see the shapes"},
+            {"ops", 0, CLI_INT, &o.ops, "N", "random: about how many ops"},
+            {"bytes", 0, CLI_BYTES, &o.bytes, "SIZE", "of a typical activation, for example 8MiB"},
+            {"weight-bytes", 0, CLI_BYTES, &o.weight_bytes, "SIZE", "of a typical weight"},
+            {"cost", 0, CLI_INT, &o.cost_ns, "NS", "of a typical op, nanoseconds"},
+            {"spread", 0, CLI_DOUBLE, &o.spread, "0..1",
+             "0: all sizes and costs equal; 1: they vary over two orders of magnitude"},
+            {"seed", 0, CLI_INT, &o.seed, "N",
+             "of the random choices; the same seed, the same trace"},
+            {"views", 0, CLI_FLAG, &o.has_views, NULL, "random: outputs that share storage"},
+            {"mutation", 0, CLI_FLAG, &o.has_mutation, NULL,
+             "random: ops that write in place, weight updates"},
+            {"multi-output", 0, CLI_FLAG, &o.has_multi_output, NULL,
+             "random: ops with two outputs"},
+            {"workspace", 0, CLI_FLAG, &o.has_workspace, NULL,
+             "random: ops that need scratch memory"},
+            {"once", 0, CLI_FLAG, &o.has_once, NULL, "random: ops that must not run twice"},
+            {"json", 0, CLI_FLAG, &o.as_json, NULL, "one JSON object instead of text"}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;
@@ -255,12 +256,6 @@ static int run_convert(int argc, char **argv)
 {
     const char *output = NULL, *format_name = NULL;
     bool as_json = false;
-    const struct cli_option options[] = {
-        {"output", 'o', CLI_STRING, &output, "FILE", "file to write"},
-        {"to", 0, CLI_STRING, &format_name, "native|dtr",
-         "format; default: by the suffix, .log is a DTR log"},
-        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object instead of text"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb trace convert FILE -o FILE [--to native|dtr] [--json]",
         .description =
@@ -274,7 +269,10 @@ static int run_convert(int argc, char **argv)
             "Examples:\n"
             "  ebb trace convert resnet32.log -o resnet32.trace\n"
             "  ebb trace convert vgg16.json -o vgg16.log",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS({"output", 'o', CLI_STRING, &output, "FILE", "file to write"},
+                        {"to", 0, CLI_STRING, &format_name, "native|dtr",
+                         "format; default: by the suffix, .log is a DTR log"},
+                        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object instead of text"}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;

@@ -248,12 +248,6 @@ static int run(int argc, char **argv)
 {
     int64_t first = 40, from = 0;
     bool storages = false, as_json = false;
-    const struct cli_option options[] = {
-        {"first", 0, CLI_INT, &first, "N", "rows to show; 0 = all (default 40)"},
-        {"from", 0, CLI_INT, &from, "N", "op or storage to start at (default 0)"},
-        {"storages", 0, CLI_FLAG, &storages, NULL, "list storages instead of ops"},
-        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per row"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb trace show FILE [--storages] [--first N] [--from N] [--json]",
         .description =
@@ -268,7 +262,10 @@ static int run(int argc, char **argv)
             "Examples:\n"
             "  ebb trace show resnet32.log --first 100\n"
             "  ebb trace show gpt.trace --storages --from 200 --json",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS({"first", 0, CLI_INT, &first, "N", "rows to show; 0 = all (default 40)"},
+                        {"from", 0, CLI_INT, &from, "N", "op or storage to start at (default 0)"},
+                        {"storages", 0, CLI_FLAG, &storages, NULL, "list storages instead of ops"},
+                        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per row"}),
         CLI_LIMITS({"first", 0, 1e9}, {"from", 0, 1e9}),
         CLI_POSITIONAL(1, 1),
     };

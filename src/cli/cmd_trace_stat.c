@@ -265,10 +265,6 @@ static int run(int argc, char **argv)
 {
     int64_t top = 10;
     bool as_json = false;
-    const struct cli_option options[] = {
-        {"top", 0, CLI_INT, &top, "N", "kinds and largest storages to list (default 10)"},
-        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per file"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb trace stat FILE... [--top N] [--json]",
         .description =
@@ -281,7 +277,9 @@ static int run(int argc, char **argv)
             "Examples:\n"
             "  ebb trace stat resnet32.log\n"
             "  ebb trace stat *.log --json | jq '[.name, .baseline_bytes]'",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"top", 0, CLI_INT, &top, "N", "kinds and largest storages to list (default 10)"},
+            {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per file"}),
         CLI_LIMITS({"top", 0, 1000}),
         CLI_POSITIONAL(1, SIZE_MAX),
     };

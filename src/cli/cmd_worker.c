@@ -32,9 +32,6 @@ static int run_library(const char *entrypoint)
 static int run(int argc, char **argv)
 {
     bool is_json = false;
-    const struct cli_option options[] = {
-        {"json", 0, CLI_FLAG, &is_json, NULL, "accepted; the protocol is JSON anyway"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb worker ENTRYPOINT [--json]",
         .description =
@@ -44,7 +41,8 @@ static int run(int argc, char **argv)
             "FILE.so:SYMBOL for a shared object (include/ebb.h).\n"
             "\n"
             "Exit code 0: told to terminate; 75: the master is gone; 1: the trial failed.",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"json", 0, CLI_FLAG, &is_json, NULL, "accepted; the protocol is JSON anyway"}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args = {0};
