@@ -164,7 +164,6 @@ struct data_batching {
 /* EBB_EINPUT when nothing is left for a device; inexact is the caller's to judge: data_batch_advice
  * says what would divide. */
 enum ebb_status data_batch_plan(struct data_batching *b, struct ebb_error *err);
-void data_batch_advice(const struct data_batching *b, struct ebb_str *out);
 
 /* ---- the loader ---- */
 

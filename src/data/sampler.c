@@ -104,17 +104,3 @@ enum ebb_status data_batch_plan(struct data_batching *b, struct ebb_error *err)
     b->leftover = b->iterations % times;
     return EBB_OK;
 }
-
-void data_batch_advice(const struct data_batching *b, struct ebb_str *out)
-{
-    uint64_t unit = b->devices * b->accumulate;
-    uint64_t below = b->global_batch / unit * unit;
-    ebb_str_printf(out,
-                   "global batch %llu on %llu devices with accumulation %llu makes updates of %llu "
-                   "samples; batches that divide: ",
-                   (unsigned long long)b->global_batch, (unsigned long long)b->devices,
-                   (unsigned long long)b->accumulate, (unsigned long long)b->effective);
-    if (below)
-        ebb_str_printf(out, "%llu, ", (unsigned long long)below);
-    ebb_str_printf(out, "%llu", (unsigned long long)(below + unit));
-}

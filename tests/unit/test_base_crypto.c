@@ -132,7 +132,6 @@ TEST(base64__long_data_of_every_remainder)
 
 TEST(md5_hmac_and_rs256__are_what_others_compute)
 {
-    TEST_UNUSED;
     struct ebb_error err;
     struct ebb_md5 md5;
     uint8_t bytes[32];

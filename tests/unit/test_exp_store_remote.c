@@ -21,7 +21,6 @@ static struct exp_xml xml(const char *text)
 
 TEST(xml__gives_the_text_of_an_element)
 {
-    TEST_UNUSED;
     char buf[32];
     struct exp_xml x =
         xml("<?xml version='1.0'?><Error a='1'><Codex>no</Codex><Code>Slow&amp;"
@@ -39,7 +38,6 @@ TEST(xml__gives_the_text_of_an_element)
 
 TEST(xml__goes_from_element_to_element)
 {
-    TEST_UNUSED;
     char buf[8];
     struct exp_xml x = xml("<L><E><K>1</K></E><E></E><E><K>3</K></E></L>"), one;
     CHECK(exp_xml_next(&x, "E", &one) && exp_xml_text(one, "K", buf, sizeof buf));
@@ -52,7 +50,6 @@ TEST(xml__goes_from_element_to_element)
 
 TEST(xml__that_ends_early_has_nothing)
 {
-    TEST_UNUSED;
     char buf[8];
     static const char *const texts[] = {
         "", "<", "<Code", "<Code>", "<Code>a", "<Code>a</Cod", "<Code>a</Code", "&#", "<Code/"};
@@ -90,7 +87,6 @@ static void check_filled(const char *path, bool has_last)
 
 TEST(journal__is_read_again_as_far_as_it_is_whole)
 {
-    TEST_UNUSED;
     char path[] = "/tmp/ebb-journal-XXXXXX";
     int fd = mkstemp(path);
     CHECK(fd >= 0);
@@ -106,7 +102,6 @@ TEST(journal__is_read_again_as_far_as_it_is_whole)
 
 TEST(journal__of_another_store_is_thrown_away)
 {
-    TEST_UNUSED;
     char path[] = "/tmp/ebb-journal-XXXXXX";
     struct exp_journal *j = NULL;
     struct ebb_error err;
@@ -120,7 +115,6 @@ TEST(journal__of_another_store_is_thrown_away)
 
 TEST(journal__forgets_parts_of_an_upload_that_began_again)
 {
-    TEST_UNUSED;
     char path[] = "/tmp/ebb-journal-XXXXXX", etag[EXP_ETAG], id[EXP_UPLOAD_ID];
     struct exp_journal *j = NULL;
     struct ebb_error err;
@@ -140,7 +134,6 @@ TEST(journal__forgets_parts_of_an_upload_that_began_again)
 
 TEST(profile__is_found_by_name)
 {
-    TEST_UNUSED;
     static const char text[] = "[default]\naws_access_key_id = A\naws_secret_access_key=B\n"
                                "# comment\n[ other ]\r\naws_access_key_id=C\r\n"
                                "aws_secret_access_key = D=E\r\naws_session_token = T";
@@ -157,7 +150,6 @@ TEST(profile__is_found_by_name)
 
 TEST(location__names_the_experiment_and_no_key)
 {
-    TEST_UNUSED;
     struct exp_storage s = {.kind = EXP_STORAGE_S3,
                             .bucket = "b",
                             .prefix = "/a/b/",
@@ -188,7 +180,6 @@ TEST(location__names_the_experiment_and_no_key)
 
 TEST(large_files__go_in_at_most_ten_thousand_parts)
 {
-    TEST_UNUSED;
     int64_t (*parts)(int64_t) = exp_store_s3.remote->part_bytes;
     CHECK_EQ(parts(0), 0);
     CHECK_EQ(parts((int64_t)8 << 20), 0);

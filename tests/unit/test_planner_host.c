@@ -85,7 +85,6 @@ TEST(floor__costs_what_the_null_device_takes)
  * device takes; a faster link never makes it slower. */
 TEST(unified__is_the_fastest_of_many)
 {
-    TEST_UNUSED;
     static const double rates[] = {0.1, 1, 5, 20}, ratios[] = {0.7, 0.5, 0.3};
     struct trace *trace = chain(16);
     for (size_t r = 0; r < 3; r++) {

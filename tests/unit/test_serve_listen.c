@@ -202,7 +202,6 @@ TEST(token__ends_and_its_user_may_be_put_aside)
 /* Words and numbers only: nothing that could name a file, a command or a library. */
 TEST(explain__takes_no_files)
 {
-    TEST_UNUSED;
     static const char *const bodies[] = {
         "",
         "[]",
@@ -625,7 +624,6 @@ TEST(slow_and_idle_peers__are_let_go)
 
 TEST(chatter_while_waiting__has_an_end)
 {
-    TEST_UNUSED;
     static char noise[1 << 16];
     char text[1024];
     begin();

@@ -237,7 +237,6 @@ static const char *reveal(struct ebb_arena *arena, int64_t parent, const char *y
 
 TEST(fork__has_the_secrets_of_its_parent_where_nothing_else_changes)
 {
-    TEST_UNUSED;
     struct ebb_arena arena = {0};
     struct ebb_error err;
     const char *why, *text;
