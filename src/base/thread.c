@@ -30,6 +30,16 @@ static void *parallel_work(void *argument)
     }
 }
 
+int ebb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int reason = pthread_create(thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return reason;
+}
+
 enum ebb_status ebb_parallel(int threads, size_t count, void (*run)(void *context, size_t i),
                              void *context, struct ebb_error *err)
 {
@@ -44,12 +54,8 @@ enum ebb_status ebb_parallel(int threads, size_t count, void (*run)(void *contex
     struct parallel p = {.run = run, .context = context, .count = count};
     pthread_t helpers[PARALLEL_MAX];
     size_t wanted = (size_t)threads < count ? (size_t)threads : count, started = 0;
-    sigset_t all, old;
-    sigfillset(&all); /* signals stay with the caller's thread */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (started + 1 < wanted && pthread_create(&helpers[started], NULL, parallel_work, &p) == 0)
+    while (started + 1 < wanted && ebb_thread_start(&helpers[started], parallel_work, &p) == 0)
         started++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     parallel_work(&p);
     for (size_t i = 0; i < started; i++)
         pthread_join(helpers[i], NULL);

@@ -1,13 +1,16 @@
-/* thread.h - a pool that runs numbered jobs, and a queue by which threads talk.
- *
- * Each struct has one owning thread; nothing is shared but through these two. */
+/* thread.h - threads, a pool that runs numbered jobs, and a queue by which threads talk. */
 #ifndef EBB_BASE_THREAD_H
 #define EBB_BASE_THREAD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
+
+/* A thread that no signal is delivered to: those are the business of whoever starts it. 0, or the
+ * errno that says why there is none. */
+int ebb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* Call run(context, i) for i in 0..count-1 on up to `threads` threads (<= 1: inline, in order).
  * Returns when all have finished. run must not touch what another i touches. */

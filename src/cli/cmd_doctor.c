@@ -261,9 +261,6 @@ static int print_json(const struct finding *f)
 static int run(int argc, char **argv)
 {
     bool as_json = false;
-    const struct cli_option options[] = {
-        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object instead of text"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb doctor [--json]",
         .description = "Says what this machine has (processor, memory and its limits, GPU), which "
@@ -271,7 +268,7 @@ static int run(int argc, char **argv)
                        "missing together with the Debian command that installs them, and what this "
                        "build of ebb\n"
                        "cannot run yet. Changes nothing.",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS({"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object instead of text"}),
     };
     struct cli_args args;
     int code = cli_parse(&spec, argc, argv, &args);

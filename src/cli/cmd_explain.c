@@ -439,30 +439,6 @@ static int run(int argc, char **argv)
 {
     struct settings o = {.layers = SHOWN_LAYERS};
     o.changes.seed = -1;
-    const struct cli_option options[] = {
-        {"budget", 0, CLI_LIST, &o.budgets, "B[,B...]",
-         "budgets to predict (default: nine from everything down to the floor)"},
-        {"policy", 0, CLI_LIST, &o.policies, "P[,P...]",
-         "policies to predict beside what training does without one\n(default: "
-         "dtr_eq,dtr,lru,largest)"},
-        {"layers", 0, CLI_INT, &o.layers, "N", "rows of the table of layers (default 12)"},
-        {"set", 0, CLI_LIST, &o.changes.sets, "KEY=VALUE",
-         "change a value of the file, as hyperparameters.global_batch_size=8; "
-         "repeatable"},
-        {"host", 0, CLI_STRING, &o.changes.host, "BYTES",
-         "room for swapped tensors in host memory"},
-        {"file", 0, CLI_STRING, &o.changes.file, "BYTES", "room for swapped tensors in a file"},
-        {"link", 0, CLI_LIST, &o.changes.links, "TIER=GB/s", "rates of copies, as host=2,file=0.3"},
-        {"device", 0, CLI_STRING, &o.changes.device, "NAME",
-         "for which device, as in 'ebb train'; it need not be there"},
-        {"costs", 0, CLI_STRING, &o.changes.costs, "FILE",
-         "profile of op times and links ('ebb device measure')"},
-        {"threads", 0, CLI_INT, &o.changes.threads, "N",
-         "of kernels: workspaces depend on it (default: all cores)"},
-        {"output", 'o', CLI_STRING, &o.output, "FILE", "write the chart as .svg, .png or .pdf"},
-        {"no-chart", 0, CLI_FLAG, &o.no_chart, NULL, "tables only"},
-        {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb explain FILE [--budget B[,B...]] [--policy P[,P...]] "
                  "[-o CHART] [--json]",
@@ -480,7 +456,30 @@ static int run(int argc, char **argv)
                        "  ebb explain exp.yaml\n"
                        "  ebb explain exp.yaml --set "
                        "hyperparameters.global_batch_size=64 -o memory.svg\n",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"budget", 0, CLI_LIST, &o.budgets, "B[,B...]",
+             "budgets to predict (default: nine from everything down to the floor)"},
+            {"policy", 0, CLI_LIST, &o.policies, "P[,P...]",
+             "policies to predict beside what training does without one\n(default: "
+             "dtr_eq,dtr,lru,largest)"},
+            {"layers", 0, CLI_INT, &o.layers, "N", "rows of the table of layers (default 12)"},
+            {"set", 0, CLI_LIST, &o.changes.sets, "KEY=VALUE",
+             "change a value of the file, as hyperparameters.global_batch_size=8; "
+             "repeatable"},
+            {"host", 0, CLI_STRING, &o.changes.host, "BYTES",
+             "room for swapped tensors in host memory"},
+            {"file", 0, CLI_STRING, &o.changes.file, "BYTES", "room for swapped tensors in a file"},
+            {"link", 0, CLI_LIST, &o.changes.links, "TIER=GB/s",
+             "rates of copies, as host=2,file=0.3"},
+            {"device", 0, CLI_STRING, &o.changes.device, "NAME",
+             "for which device, as in 'ebb train'; it need not be there"},
+            {"costs", 0, CLI_STRING, &o.changes.costs, "FILE",
+             "profile of op times and links ('ebb device measure')"},
+            {"threads", 0, CLI_INT, &o.changes.threads, "N",
+             "of kernels: workspaces depend on it (default: all cores)"},
+            {"output", 'o', CLI_STRING, &o.output, "FILE", "write the chart as .svg, .png or .pdf"},
+            {"no-chart", 0, CLI_FLAG, &o.no_chart, NULL, "tables only"},
+            {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object"}),
         CLI_LIMITS({"layers", 1, 1e9}, {"threads", 0, 4096}),
         CLI_POSITIONAL(1, 1),
     };

@@ -264,31 +264,6 @@ static int run_plan(int argc, char **argv)
 {
     struct settings set = {.how = cli_plan_how(), .effort = 1};
     set.how.time_limit = 60;
-    const struct cli_option options[] = {
-        {"planner", 'p', CLI_LIST, &set.planners, "P[,P...]",
-         "best (default), floor, all, all_ap, last, chen_sqrtn, chen_sqrtn_noap,\n"
-         "chen_greedy, chen_greedy_noap, griewank, rotor, knapsack, ilp, lp_round, joint, unified"},
-        {"ratio", 'r', CLI_LIST, &set.ratios, "R[,R...]",
-         "budgets as fractions of the least peak without recomputation"},
-        {"budget", 'b', CLI_LIST, &set.budgets, "B[,B...]", "budgets in bytes: 48MiB, unlimited"},
-        {"gap", 0, CLI_DOUBLE, &set.how.gap, "G",
-         "stop within this fraction of the bound (default 0.005; 0 = prove)"},
-        {"effort", 0, CLI_INT, &set.effort, "N",
-         "0: first good plan (milliseconds), 1: default, 2 and 3: search longer"},
-        {"time-limit", 0, CLI_DOUBLE, &set.how.time_limit, "S", "seconds per row (default 60)"},
-        {"jobs", 'j', CLI_INT, &set.how.jobs, "N", "rows at a time (default: all cores)"},
-        {"seed", 0, CLI_INT, &set.seed, "N", "of the search (default 0)"},
-        {"host-bytes", 0, CLI_BYTES, &set.host_bytes, "B",
-         "joint (up to about 65 ops), floor, unified: room on the host for offload"},
-        {"file-bytes", 0, CLI_BYTES, &set.file_bytes, "B", "floor, unified: room in a file"},
-        {"link", 0, CLI_LIST, &set.links, "TIER=GB/s", "rates both ways, as host=12,file=2"},
-        {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "rate to the host"},
-        {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "rate from the host"},
-        {"output", 'o', CLI_STRING, &set.output, "FILE", "write the plan of the first row"},
-        {"write-lp", 0, CLI_STRING, &set.write_lp, "FILE",
-         "ilp, best, joint: write the model for another solver, too"},
-        {"json", 0, CLI_FLAG, &set.is_json, NULL, "one object per row"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb plan FILE... [--planner P[,P...]] (--ratio R[,R...] | --budget B[,B...])",
         .description =
@@ -312,7 +287,32 @@ static int run_plan(int argc, char **argv)
             "  ebb plan unet.json --planner best,chen_sqrtn,griewank --budget 4GiB\n"
             "  ebb plan step.trace --budget 48MiB -o step.plan\n"
             "  ebb plan exp.yaml --ratio 0.5",
-        CLI_OPTIONS(options),
+        CLI_OPTION_ROWS(
+            {"planner", 'p', CLI_LIST, &set.planners, "P[,P...]",
+             "best (default), floor, all, all_ap, last, chen_sqrtn, chen_sqrtn_noap,\n"
+             "chen_greedy, chen_greedy_noap, griewank, rotor, knapsack, ilp, lp_round, joint, "
+             "unified"},
+            {"ratio", 'r', CLI_LIST, &set.ratios, "R[,R...]",
+             "budgets as fractions of the least peak without recomputation"},
+            {"budget", 'b', CLI_LIST, &set.budgets, "B[,B...]",
+             "budgets in bytes: 48MiB, unlimited"},
+            {"gap", 0, CLI_DOUBLE, &set.how.gap, "G",
+             "stop within this fraction of the bound (default 0.005; 0 = prove)"},
+            {"effort", 0, CLI_INT, &set.effort, "N",
+             "0: first good plan (milliseconds), 1: default, 2 and 3: search longer"},
+            {"time-limit", 0, CLI_DOUBLE, &set.how.time_limit, "S", "seconds per row (default 60)"},
+            {"jobs", 'j', CLI_INT, &set.how.jobs, "N", "rows at a time (default: all cores)"},
+            {"seed", 0, CLI_INT, &set.seed, "N", "of the search (default 0)"},
+            {"host-bytes", 0, CLI_BYTES, &set.host_bytes, "B",
+             "joint (up to about 65 ops), floor, unified: room on the host for offload"},
+            {"file-bytes", 0, CLI_BYTES, &set.file_bytes, "B", "floor, unified: room in a file"},
+            {"link", 0, CLI_LIST, &set.links, "TIER=GB/s", "rates both ways, as host=12,file=2"},
+            {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "rate to the host"},
+            {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "rate from the host"},
+            {"output", 'o', CLI_STRING, &set.output, "FILE", "write the plan of the first row"},
+            {"write-lp", 0, CLI_STRING, &set.write_lp, "FILE",
+             "ilp, best, joint: write the model for another solver, too"},
+            {"json", 0, CLI_FLAG, &set.is_json, NULL, "one object per row"}),
         CLI_LIMITS(CLI_PLAN_LIMITS, {"effort", 0, 3}, {"seed", 0, 1e18}, {"host-out", 1e-6, 1e6},
                    {"host-in", 1e-6, 1e6}),
         CLI_POSITIONAL(1, 64),

@@ -13,7 +13,6 @@
 #include "data/internal.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -284,13 +283,9 @@ static enum ebb_status start_workers(struct data_loader *l, struct ebb_error *er
 {
     if (l->slot_count == 0)
         return EBB_OK;
-    sigset_t all, old;
-    sigfillset(&all); /* signals stay with the owner */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (l->started < l->worker_count &&
-           pthread_create(&l->workers[l->started].thread, NULL, work, &l->workers[l->started]) == 0)
+           ebb_thread_start(&l->workers[l->started].thread, work, &l->workers[l->started]) == 0)
         l->started++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (l->started == 0)
         return ebb_fail(err, EBB_EIO, "data loader: no worker thread could be started");
     return EBB_OK;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "base/thread.h"
 
 #define QUEUE 256u /* items; a full queue makes the caller wait */
 #define STREAM_BITS 3
@@ -156,7 +157,7 @@ enum ebb_status device_threads_start(struct device_threads *s, enum device_strea
     if (!buffer)
         return ebb_no_memory(err, DEVICE_BUFFER_BYTES);
     one->buffer = buffer;
-    int reason = pthread_create(&one->thread, NULL, stream_main, one);
+    int reason = ebb_thread_start(&one->thread, stream_main, one);
     if (reason) {
         one->buffer = NULL;
         ebb_free(buffer);

@@ -1,13 +1,13 @@
 /* apart.c - reading in threads: see inner.h. */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "base/thread.h"
 #include "serve/inner.h"
 
 #define THREADS 2
@@ -152,19 +152,14 @@ enum ebb_status serve_apart_open(const struct exp_master_info *info, struct serv
     pthread_cond_init(&a->wake, NULL);
     snprintf(a->path, sizeof a->path, "%s/ebb.db", info->state_dir);
     a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
-    while (a->fd >= 0 && a->thread_count < THREADS &&
-           pthread_create(&a->threads[a->thread_count], NULL, work, a) == 0)
+    int reason = a->fd < 0 ? errno : 0;
+    while (reason == 0 && a->thread_count < THREADS &&
+           (reason = ebb_thread_start(&a->threads[a->thread_count], work, a)) == 0)
         a->thread_count++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (a->thread_count == 0) {
-        serve_apart_close(a);
-        return ebb_fail(err, EBB_EIO, "serve: no thread to read with: %s", strerror(errno));
-    }
-    *apart = a;
-    return EBB_OK;
+    enum ebb_status status = EBB_OK;
+    if (a->thread_count == 0)
+        status = ebb_fail(err, EBB_EIO, "serve: no thread to read with: %s", strerror(reason));
+    return EBB_HAND_OUT(status, apart, a, serve_apart_close);
 }
 
 void serve_apart_close(struct serve_apart *a)

@@ -1,26 +1,11 @@
 #!/bin/bash
 # ebb dev simrd: on a folder made here, and on the recorded runs where they are at hand. $1: the program, $2: sources.
-set -u
-ebb=$(realpath "$1") source=$(realpath "$2")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-
-fail() { echo "FAILED: $*" >&2; failed=1; }
-expect() {
-    local code=$1
-    shift
-    timeout 300 "$@" >out 2>err </dev/null
-    local got=$?
-    [ "$got" = "$code" ] || fail "exit $got instead of $code: ebb ${*:2} ($(tail -1 out) $(head -1 err))"
-}
-contains() { grep -qF -- "$2" "$1" || fail "no \"$2\" in $1: $(tail -3 "$1")"; }
+. "$(dirname "$0")/common.sh"
 
 # help, and the manual page that repeats it
 for words in "" simrd; do
     expect 0 "$ebb" dev $words --help
-    [[ $(<"$source/docs/cli/dev.md") == *"$(<out)"* ]] || fail "docs/cli/dev.md does not repeat 'ebb dev $words --help'"
+    [[ $(<"$source_dir/docs/cli/dev.md") == *"$(<out)"* ]] || fail "docs/cli/dev.md does not repeat 'ebb dev $words --help'"
 done
 
 # The chain of four layers by hand (tests/unit/test_exec_simrd.c tells how): two budgets, three policies.
@@ -65,7 +50,7 @@ expect 1 "$ebb" dev simrd nowhere
 expect 2 "$ebb" dev simrd
 
 # the recorded runs of the published simulator
-data=$source/../shared/data/simrd
+data=$source_dir/../shared/data/simrd
 if [ -r "$data/golden.json" ]; then
     expect 0 "$ebb" dev simrd "$data"
     grep -qE '^[1-9][0-9]* passed, 0 failed, [0-9]+ skipped$' <(tail -1 out) || fail "recorded runs: $(tail -1 out)"
@@ -74,5 +59,4 @@ else
     echo "SKIPPED: $data is absent"
 fi
 
-[ $failed = 0 ] && echo "test_dev_simrd: all passed"
-exit $failed
+finish

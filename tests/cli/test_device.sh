@@ -1,15 +1,7 @@
 # ebb device measure, --costs, --profile, --link, --device far: other plans, the same bits and the same
 # floor.
 # $1 = ebb
-set -u
-ebb=$1
-failures=0
-checks=0
-
-fail() {
-    failures=$((failures + 1))
-    echo "FAIL: $*"
-}
+. "$(dirname "$0")/common.sh"
 
 # run WANT ARGUMENT...: ebb with a time limit; its output in $out
 run() {
@@ -26,9 +18,6 @@ value() {
     tail -n 1 <<<"$out" | sed -E "s/.*\"$1\": (\"([^\"]*)\"|([^,}]*)).*/\2\3/"
 }
 
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
 cat >gpt.yaml <<'YAML'
 entrypoint: ebb:language_model
 data: {name: language, vocabulary: 40, sequence_length: 16, samples: 400, val_samples: 10}
@@ -66,5 +55,4 @@ run 2 $train --link host=0
 run 2 $train --link disk=1
 run 2 $train --device gpu
 [[ $out == *"allowed: cpu"* ]] || fail "devices are not named: $out"
-echo "test_device: $checks checks, $failures failed"
-[ $failures = 0 ]
+finish

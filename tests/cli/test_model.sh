@@ -1,18 +1,7 @@
 #!/usr/bin/env bash
 # ebb model: the list, sizes of models that fit nowhere, traces that the other commands read, weights and outputs as files;
 # the zoo against torch where torch is installed. $1 = ebb, $2 = source folder.
-set -u
-ebb=$1
-source_dir=$2
-failures=0
-
-fail() {
-    echo "FAIL: $*"
-    failures=$((failures + 1))
-}
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/common.sh"
 
 # ---- list and show ----
 "$ebb" model list >"$work/list" || fail "list exits $?"
@@ -80,8 +69,4 @@ done
 cat "$work/torch"
 [ $code = 0 ] || [ $code = 77 ] || fail "the zoo and torch differ (exit $code)"
 
-if [ "$failures" -gt 0 ]; then
-    echo "$failures failures"
-    exit 1
-fi
-echo "all passed"
+finish

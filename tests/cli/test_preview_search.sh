@@ -1,15 +1,6 @@
 #!/usr/bin/env bash
 # ebb preview-search and ebb dev vectors. $1 = ebb, $2 = source folder.
-set -u
-ebb=$1
-source_dir=$2
-failures=0
-fail() {
-    echo "FAIL: $*"
-    failures=$((failures + 1))
-}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/common.sh"
 
 # ---- preview-search ----
 cat >"$work/a.yaml" <<'YAML'
@@ -57,5 +48,4 @@ out=$("$ebb" dev vectors "$work/empty")
 [ $? = 1 ] || fail "nothing passed, but no exit 1"
 [ "$out" = "0 passed, 0 failed, 0 skipped" ] || fail "$out"
 
-[ $failures = 0 ] && echo "all good"
-exit $((failures > 0))
+finish

@@ -1,27 +1,7 @@
 #!/bin/bash
 # ebb sim, as a user types it. $1: the program, $2: the source folder.
-set -u
-ebb=$(realpath "$1") source=$(realpath "$2")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0 checks=0
+. "$(dirname "$0")/common.sh"
 
-fail() { echo "FAILED: $*" >&2; failed=1; }
-
-# expect CODE COMMAND...: run, keep stdout in out and stderr in err
-expect() {
-    local code=$1
-    shift
-    checks=$((checks + 1))
-    timeout 60 "$@" >out 2>err </dev/null
-    local got=$?
-    [ "$got" = "$code" ] || fail "exit $got instead of $code: ebb ${*:2} ($(head -1 err))"
-}
-contains() {
-    checks=$((checks + 1))
-    grep -qF -- "$2" "$1" || fail "no \"$2\" in $1: $(head -3 "$1")"
-}
 rows() {
     checks=$((checks + 1))
     [ "$(wc -l <out)" = "$1" ] || fail "$(wc -l <out) rows instead of $1"
@@ -35,7 +15,7 @@ same_part() { sed -E 's/"seconds": [^,}]*//' out; }
 expect 0 "$ebb" sim --help
 contains out "Usage: ebb sim"
 contains out "Examples:"
-[[ $(<"$source/docs/cli/sim.md") == *"$(<out)"* ]] || fail "docs/cli/sim.md does not repeat 'ebb sim --help'"
+[[ $(<"$source_dir/docs/cli/sim.md") == *"$(<out)"* ]] || fail "docs/cli/sim.md does not repeat 'ebb sim --help'"
 
 "$ebb" trace make transformer --layers 2 --bytes 64KiB --weight-bytes 32KiB -o small.trace >/dev/null || fail make
 "$ebb" trace make random --ops 150 --seed 5 --views --mutation --multi-output --workspace --once --spread 1 -o random.trace >/dev/null
@@ -190,5 +170,4 @@ expect 0 "$ebb" sim small.trace -p dtr,lru -r 1,0.8,0.6,0.4 --chart chart.svg --
 grep -q "<svg" chart.svg || fail "chart.svg is no SVG"
 expect 2 "$ebb" sim small.trace -p dtr -r 1,0.5 --chart chart.xyz --no-floor
 
-[ $failed = 0 ] && echo "test_sim: $checks checks passed"
-exit $failed
+finish

@@ -1,23 +1,6 @@
 #!/bin/bash
 # ebb trace make|show|stat|convert, as a user types them. $1: the program, $2: the source folder.
-set -u
-ebb=$(realpath "$1") source=$(realpath "$2")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-
-fail() { echo "FAILED: $*" >&2; failed=1; }
-
-# expect CODE COMMAND...: run, keep stdout in out and stderr in err
-expect() {
-    local code=$1
-    shift
-    "$@" >out 2>err
-    local got=$?
-    [ "$got" = "$code" ] || fail "exit $got instead of $code: $* ($(head -1 err))"
-}
-contains() { grep -qF -- "$2" "$1" || fail "no \"$2\" in $1: $(head -3 "$1")"; }
+. "$(dirname "$0")/common.sh"
 
 # help: every verb teaches, names its options, and the manual page repeats it
 for verb in make show stat convert; do
@@ -25,7 +8,7 @@ for verb in make show stat convert; do
     contains out "Usage: ebb trace $verb"
     contains out "Examples:"
     contains out "--json"
-    page=$(<"$source/docs/cli/trace.md")
+    page=$(<"$source_dir/docs/cli/trace.md")
     help=$(<out)
     [[ $page == *"$help"* ]] || fail "docs/cli/trace.md does not repeat 'ebb trace $verb --help'"
 done
@@ -78,7 +61,7 @@ sed 's/"file": "[^"]*", "name": "[^"]*"//' out >one
 expect 0 "$ebb" trace stat chain2.log --json
 sed 's/"file": "[^"]*", "name": "[^"]*"//' out >two
 cmp -s one two || fail "a log read back has other figures"
-graph=$source/tests/golden/checkmate/graphs/vgg16_b256_flops.json
+graph=$source_dir/tests/golden/checkmate/graphs/vgg16_b256_flops.json
 if [ -r "$graph" ]; then
     expect 0 "$ebb" trace stat "$graph" --json
     contains out '"is_graph": true'
@@ -115,5 +98,4 @@ expect 2 "$ebb" trace stat hello
 contains err "neither a trace of ebb"
 expect 1 "$ebb" trace stat missing.trace
 
-[ $failed = 0 ] && echo "test_trace: all passed"
-exit $failed
+finish

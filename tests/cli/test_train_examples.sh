@@ -1,19 +1,6 @@
 # The examples: every file is valid, small ones learn within their budgets.
 # $1 = ebb, $2 = source folder
-set -u
-ebb=$1
-source_dir=$2
-checks=0
-failures=0
-
-fail() {
-    failures=$((failures + 1))
-    echo "FAIL: $*"
-}
-
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+. "$(dirname "$0")/common.sh"
 
 for file in "$source_dir"/examples/*.yaml; do
     checks=$((checks + 1))
@@ -42,5 +29,4 @@ learns treelstm validation_loss below 0
 learns unet validation_iou above 0.8
 learns gan validation_loss below 0.75
 
-echo "test_train_examples: $checks checks, $failures failed"
-[ "$failures" -eq 0 ]
+finish

@@ -1,10 +1,28 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "base/heap.h"
 #include "base/thread.h"
+
+static void *read_mask(void *mask)
+{
+    pthread_sigmask(SIG_BLOCK, NULL, mask);
+    return NULL;
+}
+
+TEST(thread__leaves_signals_to_its_starter)
+{
+    sigset_t inside, outside;
+    pthread_t thread;
+    CHECK_EQ(ebb_thread_start(&thread, read_mask, &inside), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    read_mask(&outside);
+    CHECK(sigismember(&inside, SIGINT) == 1 && sigismember(&inside, SIGPIPE) == 1);
+    CHECK(sigismember(&outside, SIGINT) == 0 && sigismember(&outside, SIGPIPE) == 0);
+}
 
 static void add_one(void *context, size_t i)
 {

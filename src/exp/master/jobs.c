@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "base/thread.h"
 
 #define BATCH_MAX 64
 #define THREADS_MAX 8
@@ -297,26 +297,17 @@ static void *work(void *context)
 
 enum ebb_status exp_jobs_create(int threads, struct exp_jobs **jobs, struct ebb_error *err)
 {
-    sigset_t all, before;
     struct exp_jobs *made;
     EBB_TRY(ebb_new(&made, 1, sizeof *made, err));
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     made->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    sigfillset(&all); /* signals are the caller's thread's business */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (made->fd >= 0 && made->thread_count < threads && made->thread_count < THREADS_MAX) {
-        if (pthread_create(&made->threads[made->thread_count], NULL, work, made) != 0)
-            break;
+    while (made->fd >= 0 && made->thread_count < threads && made->thread_count < THREADS_MAX &&
+           ebb_thread_start(&made->threads[made->thread_count], work, made) == 0)
         made->thread_count++;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (made->thread_count == 0) {
-        exp_jobs_destroy(made);
-        return ebb_fail(err, EBB_EIO, "master: cannot start threads");
-    }
-    *jobs = made;
-    return EBB_OK;
+    enum ebb_status status =
+        made->thread_count > 0 ? EBB_OK : ebb_fail(err, EBB_EIO, "master: cannot start threads");
+    return EBB_HAND_OUT(status, jobs, made, exp_jobs_destroy);
 }
 
 static void destroy_list(struct exp_job *job)

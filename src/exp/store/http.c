@@ -6,12 +6,12 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/heap.h"
 #include "base/library.h"
+#include "base/thread.h"
 
 #define HEAD_MAX ((size_t)64 << 10)
 #define BODY_MAX ((size_t)4 << 20)
@@ -303,10 +303,8 @@ static enum ebb_status load(struct calls *c, struct ebb_error *err)
 
 enum ebb_status exp_http_create(struct exp_http **http, struct ebb_error *err)
 {
-    sigset_t all, before;
-    struct exp_http *h = ebb_calloc(1, sizeof *h);
-    if (h == NULL)
-        return ebb_no_memory(err, sizeof *h);
+    struct exp_http *h;
+    EBB_TRY(ebb_new(&h, 1, sizeof *h, err));
     enum ebb_status status = load(&h->c, err);
     if (status == EBB_OK && h->c.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         status = ebb_fail(err, EBB_EINTERNAL, "libcurl cannot be used");
@@ -320,10 +318,7 @@ enum ebb_status exp_http_create(struct exp_http **http, struct ebb_error *err)
     h->c.multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, CONNECTIONS);
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->over, NULL);
-    sigfillset(&all); /* signals are the caller's business; SIGPIPE is nobody's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&h->thread, NULL, work, h);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = ebb_thread_start(&h->thread, work, h); /* SIGPIPE, too, is not for it */
     if (failed != 0) {
         h->c.multi_cleanup(h->multi);
         ebb_free(h);
