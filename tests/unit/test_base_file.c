@@ -92,7 +92,7 @@ TEST(out__writes_devices_in_place)
     CHECK_OK(ebb_file_write_atomic("/dev/null", "x", 1, &err), &err);
     CHECK_EQ(stat("/dev/null", &st), 0);
     CHECK(S_ISCHR(st.st_mode));
-    CHECK_EQ(ebb_file_write_atomic("/dev/full", "x", 1, &err), EBB_EIO);
+    CHECK_EQ(ebb_file_write_atomic("/dev/full", "x", 1, &err), EBB_EFULL);
     CHECK(strstr(err.message, "No space left") != NULL);
 }
 
