@@ -137,8 +137,11 @@ enum ebb_status cli_checkpoint_copy(struct cli_master *m, const struct ebb_doc_n
     if (strcmp(state, "COMPLETED") != 0)
         return ebb_fail(err, EBB_EINFEASIBLE, "checkpoint %s is %s: there is nothing to copy", uuid,
                         state);
-    if (m->own == NULL && m->address.url != NULL)
-        return get_tree(m, checkpoint, target, err);
-    EBB_TRY(cli_send(m, &answer, err, "POST", NULL, "/checkpoints/%s/fetch", uuid));
-    return copy_tree(ebb_doc_string(answer, "path", ""), target, 0, err);
+    if (m->own == NULL && m->address.url != NULL) {
+        EBB_TRY(get_tree(m, checkpoint, target, err));
+    } else {
+        EBB_TRY(cli_send(m, &answer, err, "POST", NULL, "/checkpoints/%s/fetch", uuid));
+        EBB_TRY(copy_tree(ebb_doc_string(answer, "path", ""), target, 0, err));
+    }
+    return exp_store_verify_copy(target, uuid, err);
 }

@@ -25,6 +25,15 @@ token=$(field "x['token']")
 EBB_TOKEN=$token EBB_STATE=$PWD/none expect 0 "$ebb" -m "$url" checkpoint download "$uuid" copy
 diff -r "$path" copy || fail "the download differs"
 
+# ---- what is damaged is not copied without a word
+damaged=$(find "$path" -type f -name 'b c*')
+cp "$damaged" safe && printf X | dd of="$damaged" bs=1 seek=7 conv=notrunc status=none
+EBB_TOKEN=$token EBB_STATE=$PWD/none expect 2 "$ebb" -m "$url" checkpoint download "$uuid" bad
+has err.txt "SHA-256 of b c"
+expect 2 "$ebb" checkpoint download "$uuid" bad2
+has err.txt "SHA-256 of b c"
+cp safe "$damaged"
+
 # ---- ranges
 cat >ask.py <<'PY'
 import http.client, sys, urllib.parse

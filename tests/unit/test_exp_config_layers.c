@@ -275,6 +275,11 @@ TEST(own__precision_is_asked_for_once)
     CHECK_STR(r.report.items[0].path, "memory.precision");
     CHECK_STR(r.report.items[0].also, "optimizations.mixed_precision");
     reading_close(&r);
+    layered_open(&r, NULL, NULL, /* as the stored form has it */
+                 OWN_HEAD "entrypoint: ebb:gan\nmemory: {precision: bf16}\n"
+                          "optimizations: {mixed_precision: O0}\n");
+    CHECK_EQ(r.report.errors, 0);
+    reading_close(&r);
 }
 
 static void count_section(void *context, struct ebb_reading *reader, const char *section,

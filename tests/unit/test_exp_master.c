@@ -786,6 +786,111 @@ TEST(second_master__is_refused)
     fixture_end(&f);
 }
 
+TEST(lock__is_no_link_and_outlives_its_file)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    struct exp_master *other = NULL;
+    struct ebb_error err;
+    char path[300], precious[300], text[16] = "";
+    fixture_begin(&f, 1);
+    snprintf(path, sizeof path, "%s/lock", f.dir);
+    snprintf(precious, sizeof precious, "%s/precious", f.dir);
+    FILE *file = fopen(precious, "w");
+    fputs("precious", file);
+    fclose(file);
+    CHECK_EQ(symlink("precious", path), 0);
+    CHECK_EQ(serve_open(&f.options, &other, &err), EBB_EIO);
+    file = fopen(precious, "r");
+    CHECK(fgets(text, sizeof text, file) != NULL);
+    fclose(file);
+    CHECK_STR(text, "precious");
+    CHECK_EQ(unlink(path), 0);
+    fixture_open(&f);
+    CHECK_EQ(unlink(path), 0);
+    CHECK(exp_master_runs(f.dir));
+    CHECK_EQ(serve_open(&f.options, &other, &err), EBB_ELIMIT);
+    fixture_end(&f);
+}
+
+TEST(database__that_is_empty_is_no_new_state)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    struct exp_master *other = NULL;
+    struct ebb_error err;
+    char path[300];
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""));
+    fixture_run(&f, 30);
+    exp_master_close(f.m, EXP_CLOSE_KILL, 0);
+    snprintf(path, sizeof path, "%s/ebb.db", f.dir);
+    CHECK_EQ(truncate(path, 0), 0);
+    snprintf(path, sizeof path, "%s/ebb.db-wal", f.dir);
+    (void)unlink(path);
+    CHECK_EQ(serve_open(&f.options, &other, &err), EBB_ECORRUPT);
+    CHECK(strstr(err.message, "there are trials") != NULL);
+    f.m = NULL;
+    fixture_end(&f);
+}
+
+/* ---- environment ---- */
+
+TEST(environment_variables__of_the_experiment_win)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    f.options.python_path = "/client";
+    fixture_open(&f);
+    snprintf(yaml, sizeof yaml,
+             "entrypoint: [sh, -c, 'test \"$OMP_NUM_THREADS $HOME $CUDA_VISIBLE_DEVICES\" = \"7 "
+             "/nowhere 3\" && test \"${PYTHONPATH%%%%:*}\" = /mine && test "
+             "$(env -0 | tr \"\\\\000\" \"\\\\n\" | grep -c ^OMP_NUM_THREADS=) = 1 && exec %s']\n"
+             "environment:\n  environment_variables: [OMP_NUM_THREADS=7, HOME=/nowhere, "
+             "CUDA_VISIBLE_DEVICES=3, PYTHONPATH=/mine]\n"
+             "hyperparameters: {global_batch_size: 1}\n"
+             "searcher: {name: single, metric: error, max_steps: 1}\nmax_restarts: 0\n",
+             EBB_TRIAL_CHAIN);
+    fixture_submit(&f, yaml);
+    fixture_run(&f, 30);
+    const struct ebb_doc_node *e = fixture_get(&f, "/experiments/1");
+    if (strcmp(ebb_doc_string(e, "state", ""), "COMPLETED") != 0)
+        fail_msg("%s", ebb_doc_string(e, "error", ""));
+    fixture_end(&f);
+}
+
+/* ---- checkpoints ---- */
+
+TEST(checkpoint_that_is_damaged__leaves_the_one_before)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    char command[800];
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    int64_t id = fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 60", ten_steps,
+                                                 "min_checkpoint_period: 1\n"));
+    FIXTURE_UNTIL(&f, has_trial(&f) && steps_of(&f, 1) >= 3);
+    act(&f, id, "pause", 200);
+    FIXTURE_UNTIL(&f, running(&f) == 0);
+    snprintf(command, sizeof command,
+             "cd %s/checkpoints && d=$(ls -td */ | head -n 1) && "
+             "f=$(find $d -type f -size +0 ! -name '*.json' | head -n 1) && "
+             "printf X | dd of=$f bs=1 conv=notrunc status=none",
+             f.dir);
+    CHECK_EQ(system(command), 0);
+    act(&f, id, "activate", 200);
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, id), "COMPLETED");
+    const struct ebb_doc_node *t = fixture_get(&f, "/trials/1");
+    CHECK_EQ(ebb_doc_int(t, "steps", 0), 10);
+    CHECK_EQ(ebb_doc_int(t, "restarts", -1), 0);
+    CHECK(ebb_doc_get(fixture_get(&f, "/trials/1/logs?search=damaged"), "logs")->count >= 1);
+    fixture_end(&f);
+}
+
 struct measured {
     int steps[64], validations[64]; /* by trial * 8 + step */
     int wrong;

@@ -296,7 +296,8 @@ static bool check_variables(struct ebb_reading *reader, const struct ebb_path *p
         .kind = EBB_KEY_TEXT,
         .check = exp_form_variable,
         .at = EBB_KEY_NOWHERE,
-        .allowed = "NAME=VALUE, the name of letters, digits and _, not starting with a digit"};
+        .allowed =
+            "NAME=VALUE, the name of letters, digits and _, not starting with a digit or EBB_"};
     if (list->kind != EBB_DOC_LIST) {
         ebb_reading_refuse(reader, path, list, "a list of NAME=VALUE");
         return false;

@@ -100,7 +100,7 @@ bool exp_form_mount_target(const char *text)
 
 bool exp_form_variable(const char *text)
 {
-    if (!is_letter(*text) && *text != '_')
+    if ((!is_letter(*text) && *text != '_') || strncmp(text, "EBB_", 4) == 0)
         return false;
     while (is_letter(*text) || is_digit(*text) || *text == '_')
         text++;

@@ -91,7 +91,8 @@ static void check_precision(struct ebb_reading *reader, const struct ebb_doc_nod
     const struct ebb_doc_node *precision = ebb_doc_given(config->memory, "precision");
     const struct ebb_doc_node *mixed =
         ebb_doc_given(ebb_doc_get(root, "optimizations"), "mixed_precision");
-    if (!precision || !mixed)
+    /* O0 asks for nothing, and stands in every stored form */
+    if (!precision || !mixed || (mixed->text && strcmp(mixed->text, "O0") == 0))
         return;
     ebb_reading_add(reader, EBB_FINDING_ERROR, precision, "memory.precision",
                     "found together with optimizations.mixed_precision, allowed: only one of them");

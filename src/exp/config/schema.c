@@ -239,7 +239,7 @@ static const struct ebb_key rows[] = {
     {.path = "environment.registry_auth.email", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_QUIET, NONEMPTY, IN_ENVIRONMENT(registry_email),
      .help = "Address of the user."},
     {.path = "environment.environment_variables", .kind = EBB_KEY_OWN, .type = &exp_type_variables, IN_ENVIRONMENT(variables_cpu),
-     .help = "Variables of trial processes. A list counts for CPU and GPU alike. Those of a template come first; of two with one name the later counts."},
+     .help = "Variables of trial processes. A list counts for CPU and GPU alike. Those of a template come first; of two with one name the later counts. They win over what ebb sets itself; `PYTHONPATH` comes before ebb's, `CUDA_VISIBLE_DEVICES` of GPU slots stays, `EBB_...` is refused."},
     {.path = "environment.ports", .kind = EBB_KEY_OWN, .type = &exp_type_ports, .flags = EBB_KEY_QUIET | EBB_KEY_OLD | EBB_KEY_NO_EFFECT, .at = EBB_KEY_NOWHERE,
      .help = "Accepted, ignored."},
 

@@ -221,8 +221,8 @@ static enum ebb_status published(struct exp_master *m, struct exp_alloc *a, stru
     return EBB_OK;
 }
 
-/* What it needs is not there. A store out of reach is nobody's fault and comes back; a staged copy
- * that is not whole leaves the one before it. */
+/* What it needs is not there. A store out of reach is nobody's fault and comes back; an own
+ * checkpoint that is not whole leaves the one before it. */
 static enum ebb_status not_prepared(struct exp_master *m, struct exp_alloc *a,
                                     const struct exp_job *job, struct ebb_error *err)
 {
@@ -230,7 +230,8 @@ static enum ebb_status not_prepared(struct exp_master *m, struct exp_alloc *a,
     bool is_passing = job->is_remote && (job->status == EBB_EIO || job->status == EBB_ECANCELED);
     if (is_passing)
         a->is_patient = true;
-    else if (a->from.is_staged && job->uuid != NULL && job->status != EBB_EINPUT)
+    else if (job->uuid != NULL && !a->from.is_warm &&
+             (job->status == EBB_ECORRUPT || (a->from.is_staged && job->status != EBB_EINPUT)))
         EBB_TRY(exp_upload_lost(m, a->trial, job->uuid, err));
     else if (a->fault == EXP_FAULT_NONE && (job->uuid != NULL || job->status == EBB_EINPUT))
         a->fault = EXP_FAULT_FAILED;

@@ -193,7 +193,7 @@ struct exp_master {
     struct exp_master_front front;                                     /* all NULL: none */
     char *state_dir, *ebb_path, *python, *python_path, *site_defaults; /* owned */
     char cluster_id[EXP_UUID_TEXT], owner[64];
-    int lock_fd, listen_fd, epoll_fd;
+    int lock_fd, folder_fd, listen_fd, epoll_fd;
     struct ebb_log log; /* <state>/master.log */
     bool has_begun;     /* opened, and not only for reading */
     struct exp_db *db;
@@ -355,7 +355,8 @@ enum ebb_status exp_upload_job_done(struct exp_master *m, const struct exp_job *
                                     struct ebb_error *err);
 /* Unfinished ones of an experiment become errors, and their copies go. */
 enum ebb_status exp_uploads_cancel(struct exp_master *m, int64_t experiment, struct ebb_error *err);
-/* The staged copy a trial would start from is not whole: back to an earlier checkpoint. */
+/* The checkpoint a trial would start from is not whole: it goes, and the trial is back at an earlier
+ * one. */
 enum ebb_status exp_upload_lost(struct exp_master *m, struct exp_trial *r, const char *uuid,
                                 struct ebb_error *err);
 bool exp_upload_is_busy(const struct exp_master *m, const char *uuid); /* a job is out */

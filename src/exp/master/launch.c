@@ -241,6 +241,27 @@ __attribute__((format(printf, 2, 3))) static void add(struct texts *t, const cha
     t->items[++t->count] = NULL;
 }
 
+/* A variable of the experiment: instead of ours with its name; paths of Python come before ours, and
+ * which GPUs a trial sees is the slot's business. */
+static void set_variable(struct texts *t, const char *text, bool is_gpu)
+{
+    size_t n = strcspn(text, "=") + 1, at = 0;
+    bool is_path = strncmp(text, "PYTHONPATH=", n) == 0;
+    while (at < t->count && strncmp(t->items[at], text, n) != 0)
+        at++;
+    bool is_there = !t->failed && at < t->count;
+    if (is_there && is_gpu && strncmp(text, "CUDA_VISIBLE_DEVICES=", n) == 0)
+        return;
+    char *old = is_there ? t->items[at] : NULL;
+    add(t, "%s%s%s", text, is_path && old != NULL ? ":" : "",
+        is_path && old != NULL ? old + n : "");
+    if (old == NULL || t->failed)
+        return;
+    t->items[at] = t->items[--t->count];
+    t->items[t->count] = NULL;
+    ebb_free(old);
+}
+
 static void texts_fini(struct texts *t)
 {
     for (size_t i = 0; i < t->count; i++)
@@ -319,7 +340,7 @@ static void add_trial(const struct exp_master *m, const struct exp_alloc *a, str
     const struct exp_strings *own =
         m->options.gpu_ids != NULL ? &env->variables_gpu : &env->variables_cpu;
     for (size_t i = 0; i < own->count; i++)
-        add(t, "%s", own->items[i]);
+        set_variable(t, own->items[i], m->options.gpu_ids != NULL);
 }
 
 static void add_command(const struct exp_master *m, const struct exp_config *c, struct texts *t)

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/heap.h"
+#include "base/names.h"
 #include "base/thread.h"
 #include "exp/master/inner.h"
 
@@ -35,16 +36,21 @@ enum ebb_status exp_master_address(struct sockaddr_un *address, const char *stat
     return ebb_wire_address(address, path, directory, err);
 }
 
+static bool is_held(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool is_so = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return is_so;
+}
+
 bool exp_master_runs(const char *state_dir)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/lock", state_dir);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool is_held = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    close(fd);
-    return is_held;
+    return is_held(path, O_RDWR | O_NOFOLLOW) || is_held(state_dir, O_RDONLY | O_DIRECTORY);
 }
 
 /* ---- opening ---- */
@@ -56,10 +62,20 @@ static enum ebb_status take_lock(struct exp_master *m, struct ebb_error *err)
         EBB_TRY(ebb_file_mkdirs(m->state_dir, err));
     chmod(m->state_dir, 0700);
     snprintf(path, sizeof path, "%s/lock", m->state_dir);
-    m->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    m->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct stat about;
     if (m->lock_fd < 0)
         return ebb_fail(err, EBB_EIO, "cannot open %s: %s", path, strerror(errno));
-    if (flock(m->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+    if (fstat(m->lock_fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != geteuid() ||
+        about.st_nlink > 1)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: not a lock of this user's masters; look at it and remove it", path);
+    /* The folder has a lock, too: a file can be removed under its holder. File systems that have
+     * no locks of folders leave it at the file. */
+    m->folder_fd = open(m->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool is_other =
+        m->folder_fd >= 0 && flock(m->folder_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (is_other || flock(m->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         ssize_t n = pread(m->lock_fd, text, sizeof text - 1, 0);
         text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
         return ebb_fail(err, EBB_ELIMIT, "%s: another master holds the lock (process %s)",
@@ -70,6 +86,29 @@ static enum ebb_status take_lock(struct exp_master *m, struct ebb_error *err)
         ebb_log(m->options.log, EBB_LOG_WARN, "%s: the process number is not written: %s", path,
                 strerror(errno));
     return EBB_OK;
+}
+
+/* A database that lost its content is not the beginning of a new state: there are trials. */
+static enum ebb_status check_database(const struct exp_master *m, const char *path,
+                                      struct ebb_error *err)
+{
+    char trials[4096];
+    struct stat about;
+    struct ebb_names names = {0};
+    if (stat(path, &about) == 0 && about.st_size > 0)
+        return EBB_OK;
+    snprintf(trials, sizeof trials, "%s/trials", m->state_dir);
+    DIR *folder = opendir(trials);
+    if (folder == NULL)
+        return EBB_OK;
+    enum ebb_status status = ebb_names_read(&names, folder, NULL, NULL, err);
+    if (status == EBB_OK && names.count > 0)
+        status = ebb_fail(err, EBB_ECORRUPT,
+                          "%s is empty or gone, but there are trials in %s: bring the database "
+                          "back, or choose another state directory",
+                          path, trials);
+    ebb_names_fini(&names);
+    return status;
 }
 
 static enum ebb_status listen_on(struct exp_master *m, struct ebb_error *err)
@@ -229,6 +268,7 @@ static enum ebb_status open_all(struct exp_master *m, struct ebb_error *err)
     EBB_TRY(exp_uploads_open(m, err));
     EBB_TRY(listen_on(m, err));
     snprintf(path, sizeof path, "%s/ebb.db", m->state_dir);
+    EBB_TRY(check_database(m, path, err));
     struct exp_db_options db = {.path = path,
                                 .commit_fail_from = f->commit_fail_from,
                                 .commit_fail_count = f->commit_fail_count,
@@ -264,7 +304,7 @@ enum ebb_status exp_master_open(const struct exp_master_options *options,
     EBB_TRY(ebb_new(&m, 1, sizeof *m, err));
     m->options = *options;
     m->options.is_socket_off |= m->options.is_reading_only; /* trials wait for a real master */
-    m->lock_fd = m->listen_fd = m->epoll_fd = -1;
+    m->lock_fd = m->folder_fd = m->listen_fd = m->epoll_fd = -1;
     ebb_map_init(&m->trials);
     ebb_arena_init(&m->turn_arena);
     if (m->options.heartbeat_ms <= 0)
@@ -379,6 +419,8 @@ void exp_master_close(struct exp_master *m, enum exp_master_close how, int grace
         close(m->epoll_fd);
     if (m->lock_fd >= 0)
         close(m->lock_fd);
+    if (m->folder_fd >= 0)
+        close(m->folder_fd);
     ebb_free(m->state_dir);
     ebb_free(m->ebb_path);
     ebb_free(m->python);

@@ -429,6 +429,12 @@ enum ebb_status exp_upload_lost(struct exp_master *m, struct exp_trial *r, const
     if (u != NULL && !u->is_done)
         EBB_TRY(discard(m, u, err));
     EBB_TRY(exp_gc_discard(m, uuid, err)); /* the step gets a checkpoint again */
+    EBB_TRY(exp_db_only(exp_db_checkpoint_read(m->db, EXP_DB_NAME(uuid), &row, err), &m->turn_arena,
+                        &is_there));
+    if (is_there) { /* in its store, and damaged there: nothing can start from it */
+        EBB_TRY(exp_gc_remove_checkpoint(m, uuid, row.storage, 0, err));
+        EBB_TRY(exp_db_checkpoint_delete(m->db, EXP_DB_NAME(uuid), err));
+    }
     EBB_TRY(exp_db_only(exp_db_checkpoint_below(m->db, &at, &row, err), &m->turn_arena, &is_there));
     r->sequence.is_running = false;
     exp_sequence_rewind(&r->sequence, is_there ? row.step_id : 0);

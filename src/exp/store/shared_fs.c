@@ -335,6 +335,13 @@ static enum ebb_status verify_at(int base, const char *name, const char *uuid,
     return status;
 }
 
+enum ebb_status exp_store_verify_copy(const char *directory, const char *uuid,
+                                      struct ebb_error *err)
+{
+    enum ebb_status status = verify_at(AT_FDCWD, directory, uuid, err);
+    return status == EBB_OK ? EBB_OK : ebb_context(err, status, "%s", directory);
+}
+
 static enum ebb_status verify(const struct exp_store *store, const char *uuid,
                               struct ebb_error *err)
 {
