@@ -117,6 +117,14 @@ static void put_one(void *context, size_t i)
 
 /* ---- files in parts ---- */
 
+static int64_t bytes_of_part(const struct exp_remote *r, const struct exp_remote_file *f,
+                             size_t part)
+{
+    int64_t size = r->store->driver->remote->part_bytes(f->bytes);
+    int64_t left = f->bytes - (int64_t)part * size;
+    return left < size ? left : size;
+}
+
 static void put_part(void *context, size_t i)
 {
     struct batch *b = context;
@@ -128,10 +136,8 @@ static void put_part(void *context, size_t i)
     enum ebb_status status =
         b->r->store->driver->remote->put_part(b->r, b->file, b->id, part, etag, &why);
     EBB_THEN(status, exp_journal_part_done(b->r->journal, b->file->path, part, etag, &why));
-    int64_t size = b->r->store->driver->remote->part_bytes(b->file->bytes);
-    int64_t left = b->file->bytes - (int64_t)part * size;
     if (status == EBB_OK)
-        count_sent(b->r, left < size ? left : size);
+        count_sent(b->r, bytes_of_part(b->r, b->file, part));
     note(b, status, &why);
 }
 
@@ -143,7 +149,9 @@ static enum ebb_status put_missing(struct batch *b, const struct exp_remote_file
     if (missing == NULL)
         return ebb_no_memory(err, parts * sizeof *missing);
     for (size_t i = 0; i < parts; i++)
-        if (!exp_journal_part(b->r->journal, f->path, i, etag))
+        if (exp_journal_part(b->r->journal, f->path, i, etag))
+            count_sent(b->r, bytes_of_part(b->r, f, i));
+        else
             missing[count++] = i;
     struct batch inner = {.r = b->r, .file = f, .id = id, .parts = missing};
     enum ebb_status status = run(&inner, WAYS_PARTS, count, put_part, err);
@@ -225,10 +233,15 @@ static enum ebb_status put_files(struct batch *b, size_t *files, struct ebb_erro
     }
     b->files = files;
     EBB_TRY(run(b, WAYS_FILES, count, put_one, err));
-    for (size_t i = 0; i < b->tree->count; i++)
-        if (is_large(b->r, &b->tree->entries[i]) &&
-            !exp_journal_is_done(b->r->journal, b->tree->entries[i].path))
-            EBB_TRY(put_large(b, &b->tree->entries[i], err));
+    for (size_t i = 0; i < b->tree->count; i++) {
+        const struct exp_tree_entry *e = &b->tree->entries[i];
+        if (!is_large(b->r, e))
+            continue;
+        if (exp_journal_is_done(b->r->journal, e->path))
+            count_sent(b->r, e->bytes);
+        else
+            EBB_TRY(put_large(b, e, err));
+    }
     EBB_TRY(put_named(b, EBB_MANIFEST, err));
     return put_named(b, "metadata.json", err);
 }
