@@ -119,6 +119,14 @@ for i in $(seq $kills); do
 done
 ok "killed at $kills instants of an upload of $size bytes: at most $worst bytes sent"
 
+# ---- killed between the commit and the end of the staged copy: the next master clears it
+one=$(ls state/cache | head -1)
+mv "state/cache/$one" state/staging/ && echo stale > "state/staging/$one.journal"
+sed -i "s/environment_variables: \[SIZE=.*\]/environment_variables: []/" exp.yaml
+timeout 100 "$ebb" run exp.yaml big --no-charts > run.txt 2>&1 || fail "run: $(cat run.txt)"
+[ -z "$(ls state/staging)" ] && [ -d "state/cache/$one" ] || fail "staging: $(ls state/staging)"
+ok "a copy that a killed master left in the staging is cleared"
+
 # ---- population-based training, clones from the store
 cat > pbt.yaml <<END
 entrypoint: [/usr/bin/python3, train.py]

@@ -178,29 +178,6 @@ uint64_t exp_uploads_deadline(const struct exp_master *m)
     return first;
 }
 
-/* ---- recovering ---- */
-
-enum ebb_status exp_uploads_recover(struct exp_master *m, struct ebb_error *err)
-{
-    struct exp_db_checkpoint *rows = NULL;
-    struct ebb_arena arena;
-    size_t count = 0;
-    ebb_arena_init(&arena);
-    enum ebb_status status =
-        exp_db_all(exp_db_checkpoints_staged(m->db, NULL, NULL, err), &arena, &rows, &count);
-    for (size_t i = 0; status == EBB_OK && i < count; i++) {
-        struct exp_upload upload = {.experiment_id = rows[i].experiment_id,
-                                    .trial_id = rows[i].trial_id,
-                                    .step = rows[i].step_id,
-                                    .bytes = rows[i].size};
-        snprintf(upload.uuid, sizeof upload.uuid, "%s", rows[i].uuid);
-        status = exp_upload_add(m, &upload, rows[i].storage, err);
-    }
-    ebb_arena_fini(&arena);
-    m->is_trim_due = true;
-    return status;
-}
-
 /* ---- a turn ---- */
 
 static enum ebb_status start(struct exp_master *m, struct exp_upload *u, struct ebb_error *err)
@@ -227,23 +204,40 @@ static bool is_read(const struct exp_master *m, const char *uuid)
     return false;
 }
 
+static enum ebb_status evict(struct exp_master *m, const char *place, const char *uuid,
+                             struct ebb_error *err)
+{
+    char path[4096];
+    struct exp_job *job = exp_job_create(EXP_JOB_REMOVE_TREE);
+    if (job == NULL)
+        return ebb_no_memory(err, sizeof *job);
+    snprintf(path, sizeof path, "%s/%s/%s", m->state_dir, place, uuid);
+    enum ebb_status status = exp_text_set(&job->work_dir, path, err);
+    if (status != EBB_OK) {
+        exp_job_destroy(job);
+        return status;
+    }
+    m->removals++;
+    exp_job_later(m, job);
+    return EBB_OK;
+}
+
 /* The staged copy of one that is in its store becomes the cached one. */
-static void retire(struct exp_master *m, struct exp_upload *u)
+static enum ebb_status retire(struct exp_master *m, const char *uuid, struct ebb_error *err)
 {
     char staged[4096], cached[4096], journal[4096 + 8];
-    snprintf(staged, sizeof staged, "%s/" EXP_STAGING "/%s", m->state_dir, u->uuid);
-    snprintf(cached, sizeof cached, "%s/" EXP_CACHE "/%s", m->state_dir, u->uuid);
+    snprintf(staged, sizeof staged, "%s/" EXP_STAGING "/%s", m->state_dir, uuid);
+    snprintf(cached, sizeof cached, "%s/" EXP_CACHE "/%s", m->state_dir, uuid);
     snprintf(journal, sizeof journal, "%s.journal", staged);
     (void)unlink(journal);
-    if (rename(staged, cached) != 0)
-        ebb_log(m->options.log, EBB_LOG_WARN, "%s stays in the staging", u->uuid);
     m->is_trim_due = true;
-    drop(m, u);
+    return rename(staged, cached) == 0 ? EBB_OK : evict(m, EXP_STAGING, uuid, err);
 }
 
 struct cached {
     char uuid[EXP_UUID_TEXT];
     int64_t bytes;
+    bool is_over; /* its row does not say ACTIVE or ERROR: nobody deals with it any more */
     struct timespec used;
 };
 
@@ -276,27 +270,12 @@ static enum ebb_status list_cache(struct exp_master *m, const char *path, struct
             break;
         struct cached *one = &(*list)[(*count)++];
         *one = (struct cached){.bytes = is_known ? row.size : INT64_MAX / 2, .used = st.st_mtim};
+        one->is_over =
+            !is_known || strcmp(row.state, "COMPLETED") == 0 || strcmp(row.state, "DELETED") == 0;
         memcpy(one->uuid, e->d_name, sizeof one->uuid);
     }
     closedir(dir);
     return status;
-}
-
-static enum ebb_status evict(struct exp_master *m, const char *uuid, struct ebb_error *err)
-{
-    char path[4096];
-    struct exp_job *job = exp_job_create(EXP_JOB_REMOVE_TREE);
-    if (job == NULL)
-        return ebb_no_memory(err, sizeof *job);
-    snprintf(path, sizeof path, "%s/" EXP_CACHE "/%s", m->state_dir, uuid);
-    enum ebb_status status = exp_text_set(&job->work_dir, path, err);
-    if (status != EBB_OK) {
-        exp_job_destroy(job);
-        return status;
-    }
-    m->removals++;
-    exp_job_later(m, job);
-    return EBB_OK;
 }
 
 /* Above its limit the cache loses what was not used for longest, except what is being read. */
@@ -315,7 +294,7 @@ static enum ebb_status trim(struct exp_master *m, struct ebb_error *err)
     for (size_t i = 0; status == EBB_OK && i < count && bytes > m->options.cache_bytes; i++)
         if (!is_read(m, list[i].uuid)) {
             bytes -= (uint64_t)list[i].bytes;
-            status = evict(m, list[i].uuid, err);
+            status = evict(m, EXP_CACHE, list[i].uuid, err);
         }
     ebb_free(list);
     return status;
@@ -331,7 +310,8 @@ enum ebb_status exp_uploads_turn(struct exp_master *m, struct ebb_error *err)
     for (struct exp_upload *u = m->uploads, *next; u != NULL; u = next) {
         next = u->next;
         if (u->is_done && !is_read(m, u->uuid)) {
-            retire(m, u);
+            EBB_TRY(retire(m, u->uuid, err));
+            drop(m, u);
         } else if (is_waiting(u) && u->job == NULL && running < AT_A_TIME && !m->is_closing &&
                    u->retry_ns <= m->now_ns) {
             EBB_TRY(start(m, u, err));
@@ -347,6 +327,46 @@ enum ebb_status exp_uploads_turn(struct exp_master *m, struct ebb_error *err)
         return EBB_OK;
     m->is_trim_due = false;
     return trim(m, err);
+}
+
+/* ---- recovering ---- */
+
+/* A master that was killed right after an upload leaves its staged copy. One that was sealed and is
+ * not in the rows yet stays: its trial says so again. */
+static enum ebb_status clear_staging(struct exp_master *m, struct ebb_error *err)
+{
+    char path[4096];
+    struct cached *list = NULL;
+    size_t count = 0;
+    snprintf(path, sizeof path, "%s/" EXP_STAGING, m->state_dir);
+    enum ebb_status status = list_cache(m, path, &list, &count, err);
+    for (size_t i = 0; status == EBB_OK && i < count; i++)
+        if (list[i].is_over && find(m, list[i].uuid) == NULL && !is_read(m, list[i].uuid))
+            status = retire(m, list[i].uuid, err);
+    ebb_free(list);
+    return status;
+}
+
+enum ebb_status exp_uploads_recover(struct exp_master *m, struct ebb_error *err)
+{
+    struct exp_db_checkpoint *rows = NULL;
+    struct ebb_arena arena;
+    size_t count = 0;
+    ebb_arena_init(&arena);
+    enum ebb_status status =
+        exp_db_all(exp_db_checkpoints_staged(m->db, NULL, NULL, err), &arena, &rows, &count);
+    for (size_t i = 0; status == EBB_OK && i < count; i++) {
+        struct exp_upload upload = {.experiment_id = rows[i].experiment_id,
+                                    .trial_id = rows[i].trial_id,
+                                    .step = rows[i].step_id,
+                                    .bytes = rows[i].size};
+        snprintf(upload.uuid, sizeof upload.uuid, "%s", rows[i].uuid);
+        status = exp_upload_add(m, &upload, rows[i].storage, err);
+    }
+    ebb_arena_fini(&arena);
+    m->is_trim_due = true;
+    EBB_THEN(status, clear_staging(m, err));
+    return status;
 }
 
 /* ---- results ---- */

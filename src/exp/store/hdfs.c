@@ -28,8 +28,8 @@ struct call {
     int fd;
     int64_t bytes;
     struct exp_range *range;
-    bool allows_missing;
-    unsigned asked; /* name nodes that sent us on */
+    bool allows_missing, is_sent_on; /* 404; 307 to a data node */
+    unsigned asked;                  /* name nodes that sent us on */
     struct exp_http_answer answer;
     struct ebb_str url;
 };
@@ -157,8 +157,8 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
 
 static enum ebb_status blame(const struct call *c, enum ebb_status status, struct ebb_error *err)
 {
-    return ebb_context(err, status, "hdfs: %s %s%s", c->location != NULL ? "data node:" : c->op,
-                       c->path, "");
+    return ebb_context(err, status, "hdfs: %s %s", c->location != NULL ? "data node:" : c->op,
+                       c->path);
 }
 
 /* {"RemoteException": {"exception", "message"}}. */
@@ -193,7 +193,8 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
         return has_others ? EXP_OTHER : EXP_AGAIN;
     }
     int status = answer->status;
-    if (status / 100 == 2 || status == 307 || (status == 404 && c->allows_missing))
+    if (status / 100 == 2 || (status == 307 && c->is_sent_on) ||
+        (status == 404 && c->allows_missing))
         return EXP_DONE;
     explain(answer, exception, err);
     blame(c, EBB_EIO, err);
@@ -237,9 +238,14 @@ static enum ebb_status ask(struct exp_remote *r, const char *method, const char 
                      .fd = -1,
                      .allows_missing = status_code != NULL};
     enum ebb_status status = perform(&c, err);
-    if (status == EBB_OK && is_true != NULL) {
-        status = ebb_doc_parse_json(&arena, "answer", ebb_str_c(&c.answer.body),
-                                    c.answer.body.length, &root, err);
+    bool has_missed = status == EBB_OK && c.answer.status == 404;
+    if (status == EBB_OK && is_true != NULL && !has_missed) {
+        if (ebb_doc_parse_json(&arena, "answer", ebb_str_c(&c.answer.body), c.answer.body.length,
+                               &root, NULL) != EBB_OK ||
+            ebb_doc_get(root, "boolean") == NULL) {
+            ebb_fail(err, EBB_EIO, "the answer is not what WebHDFS answers");
+            status = blame(&c, EBB_EIO, err);
+        }
         *is_true = ebb_doc_bool(root, "boolean", false);
         ebb_arena_fini(&arena);
     }
@@ -255,7 +261,13 @@ static enum ebb_status move_bytes(struct exp_remote *r, const char *method, cons
                                   struct exp_range *range, struct ebb_error *err)
 {
     char location[2048] = "";
-    struct call c = {.r = r, .method = method, .op = op, .path = path, .fd = -1, .range = range};
+    struct call c = {.r = r,
+                     .method = method,
+                     .op = op,
+                     .path = path,
+                     .fd = -1,
+                     .range = range,
+                     .is_sent_on = true};
     enum ebb_status status = perform(&c, err);
     if (status == EBB_OK && c.answer.status == 307 &&
         (!exp_http_header(&c.answer, "location", location, sizeof location) ||
