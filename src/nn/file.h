@@ -82,6 +82,8 @@ struct nn_head {
 };
 bool nn_file_head(struct ebb_reading *reading, const struct ebb_path *path,
                   const struct nn_text *text, struct nn_head *head);
+/* "layer1.0.conv" of a chain of members; false: it does not begin with a name. */
+bool nn_expr_path(const struct nn_expr *x, char *buf, size_t size);
 /* An error at an expression. */
 void nn_file_error(struct ebb_reading *reading, const struct ebb_path *path,
                    const struct nn_expr *at, const char *fmt, ...)

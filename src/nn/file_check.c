@@ -72,17 +72,6 @@ static bool is_value(const struct scope *s, const char *name)
            (s->is_repeat && strcmp(name, "index") == 0);
 }
 
-/* "layer1.0.conv" of a chain of members; false: it does not begin with a name. */
-static bool dotted(const struct nn_expr *x, char *buf, size_t size)
-{
-    if (x->kind == NN_EXPR_NAME)
-        return snprintf(buf, size, "%s", x->text) < (int)size;
-    if (x->kind != NN_EXPR_MEMBER || !dotted(x->items[0], buf, size))
-        return false;
-    size_t n = strlen(buf);
-    return snprintf(buf + n, size - n, ".%s", x->text) < (int)(size - n);
-}
-
 static const struct nn_module *find_module(const struct nn_module *m, size_t count,
                                            const char *path);
 
@@ -274,14 +263,14 @@ static bool is_property(const char *name)
 static void check_module_path(struct scope *s, const struct nn_expr *x, const struct nn_expr *call)
 {
     char path[512];
-    if (!dotted(x, path, sizeof path))
+    if (!nn_expr_path(x, path, sizeof path))
         return; /* an index in between: known when the model is built */
     const struct nn_module *m = find_module(s->block->modules, s->block->module_count, path);
     if (m && call)
         call_module(s, call, m);
     if (m || x->kind != NN_EXPR_MEMBER)
         return;
-    dotted(x->items[0], path, sizeof path);
+    nn_expr_path(x->items[0], path, sizeof path);
     const struct nn_module *of = find_module(s->block->modules, s->block->module_count, path);
     bool is_open = of && (of->repeat || (of->use && !of->parts)); /* a block, or one of many */
     bool is_container = !of && is_module_prefix(s->block->modules, s->block->module_count, path);

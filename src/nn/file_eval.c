@@ -111,17 +111,6 @@ bool nn_eval_option(const struct nn_eval *e, const char *name, struct nn_value *
     return false;
 }
 
-/* "layer1.0.conv" of a chain of members; false: it does not begin with a name. */
-static bool dotted(const struct nn_expr *x, char *buf, size_t size)
-{
-    if (x->kind == NN_EXPR_NAME)
-        return snprintf(buf, size, "%s", x->text) < (int)size;
-    if (x->kind != NN_EXPR_MEMBER || !dotted(x->items[0], buf, size))
-        return false;
-    size_t n = strlen(buf);
-    return snprintf(buf + n, size - n, ".%s", x->text) < (int)(size - n);
-}
-
 static struct nn_part *find_part(struct nn_part *of, const char *path)
 {
     for (size_t i = 0; i < of->part_count; i++) {
@@ -354,7 +343,7 @@ static struct nn_value member(struct nn_eval *e, struct nn_frame *f, const struc
 {
     char path[512];
     struct nn_part *part =
-        f->part && dotted(x, path, sizeof path) ? find_part(f->part, path) : NULL;
+        f->part && nn_expr_path(x, path, sizeof path) ? find_part(f->part, path) : NULL;
     if (part)
         return part_value(e, f, part);
     struct nn_value v = nn_eval_expr(e, f, x->items[0]);
@@ -500,7 +489,7 @@ static struct nn_value call(struct nn_eval *e, struct nn_frame *f, const struct 
     const struct nn_expr *callee = x->items[0];
     char path[512];
     struct nn_part *part =
-        f->part && dotted(callee, path, sizeof path) ? find_part(f->part, path) : NULL;
+        f->part && nn_expr_path(callee, path, sizeof path) ? find_part(f->part, path) : NULL;
     const char *name = NULL;
     struct nn_value args[NN_FILE_NAMES + 2];
     const char *names[NN_FILE_NAMES + 2];

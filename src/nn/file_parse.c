@@ -635,3 +635,13 @@ bool nn_file_head(struct ebb_reading *reading, const struct ebb_path *path,
     }
     return !reading->failed;
 }
+
+bool nn_expr_path(const struct nn_expr *x, char *buf, size_t size)
+{
+    if (x->kind == NN_EXPR_NAME)
+        return snprintf(buf, size, "%s", x->text) < (int)size;
+    if (x->kind != NN_EXPR_MEMBER || !nn_expr_path(x->items[0], buf, size))
+        return false;
+    size_t n = strlen(buf);
+    return snprintf(buf + n, size - n, ".%s", x->text) < (int)(size - n);
+}

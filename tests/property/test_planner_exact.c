@@ -180,18 +180,26 @@ static void compare_split(const struct small *g, const struct trace *trace, unsi
     planner_graph_destroy(graph);
 }
 
+/* The small graph of a round. */
+static struct trace *make_round(struct small *g, unsigned round, uint64_t *random,
+                                struct planner_facts *facts)
+{
+    unsigned forward = 3 + round % 2;
+    make_graph(g, forward, random);
+    struct trace *trace = make_trace(g, forward);
+    struct ebb_error err;
+    CHECK_OK(planner_facts_compute(trace, facts, &err), &err);
+    return trace;
+}
+
 TEST(split_program__never_passes_exhaustive_search)
 {
     uint64_t random = 77;
     size_t tight = 0;
     for (unsigned round = 0; round < 16; round++) {
         struct small g;
-        unsigned forward = 3 + round % 2;
-        make_graph(&g, forward, &random);
-        struct trace *trace = make_trace(&g, forward);
         struct planner_facts facts;
-        struct ebb_error err;
-        CHECK_OK(planner_facts_compute(trace, &facts, &err), &err);
+        struct trace *trace = make_round(&g, round, &random, &facts);
         for (uint64_t b = facts.max_in_out; b < facts.no_remat_peak; b++)
             compare_split(&g, trace, (unsigned)b, &tight);
         trace_destroy(trace);
@@ -205,12 +213,8 @@ TEST(best__equals_exhaustive_search)
     uint64_t random = 20260801;
     for (unsigned round = 0; round < 12; round++) {
         struct small g;
-        unsigned forward = 3 + round % 2;
-        make_graph(&g, forward, &random);
-        struct trace *trace = make_trace(&g, forward);
         struct planner_facts facts;
-        struct ebb_error err;
-        CHECK_OK(planner_facts_compute(trace, &facts, &err), &err);
+        struct trace *trace = make_round(&g, round, &random, &facts);
         for (uint64_t b = facts.max_in_out - 1; b <= facts.no_remat_peak; b++)
             compare(&g, trace, (unsigned)b);
         trace_destroy(trace);

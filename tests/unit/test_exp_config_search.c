@@ -5,6 +5,10 @@
 
 /* ---- hyperparameters ---- */
 
+struct mistake { /* where, and what is said there */
+    const char *path, *value;
+};
+
 TEST(hparam__plain_values_are_constants)
 {
     struct reading r;
@@ -45,9 +49,7 @@ TEST(hparam__ranges_become_typed)
 
 TEST(hparam__rules)
 {
-    static const struct {
-        const char *path, *value;
-    } bad[] = {
+    static const struct mistake bad[] = {
         {"a.type", "{minval: 1, maxval: 2}"},
         {"a.type", "{}"},
         {"a.type", "{type: uniform, minval: 1, maxval: 3}"},
@@ -201,9 +203,7 @@ TEST(searcher__every_method_with_its_defaults)
 
 TEST(searcher__limits)
 {
-    static const struct {
-        const char *key, *rest;
-    } bad[] = {
+    static const struct mistake bad[] = {
         {"max_steps", "single, max_steps: 0"},
         {"max_trials", "random, max_steps: 1, max_trials: 0"},
         {"max_trials", "random, max_steps: 1"},
@@ -225,8 +225,8 @@ TEST(searcher__limits)
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char line[200], path[64];
-        snprintf(line, sizeof line, "searcher: {metric: m, name: %s}", bad[i].rest);
-        snprintf(path, sizeof path, "searcher.%s", bad[i].key);
+        snprintf(line, sizeof line, "searcher: {metric: m, name: %s}", bad[i].value);
+        snprintf(path, sizeof path, "searcher.%s", bad[i].path);
         expect_refused(path, line);
     }
     expect_accepted("searcher: {metric: m, name: adaptive, target_trial_steps: 64, step_budget: "

@@ -66,13 +66,21 @@ TEST(weights_one_and_three__share_four_slots_so)
     fixture_end(&f);
 }
 
+/* Two experiments that have two slots each. */
+static void two_of_two(struct fixture *f, int64_t *one, int64_t *two)
+{
+    fixture_begin(f, 4);
+    fixture_open(f);
+    *one = submit(f, "1");
+    *two = submit(f, "1");
+    FIXTURE_UNTIL(f, slots_of(f, *one) == 2 && slots_of(f, *two) == 2);
+}
+
 TEST(pause__gives_the_slots_to_the_other_at_the_next_boundary)
 {
     struct fixture f;
-    fixture_begin(&f, 4);
-    fixture_open(&f);
-    int64_t one = submit(&f, "1"), two = submit(&f, "1");
-    FIXTURE_UNTIL(&f, slots_of(&f, one) == 2 && slots_of(&f, two) == 2);
+    int64_t one, two;
+    two_of_two(&f, &one, &two);
     char target[64];
     snprintf(target, sizeof target, "/experiments/%lld/pause", (long long)one);
     fixture_ask(&f, "POST", target, NULL, NULL);
@@ -87,10 +95,8 @@ TEST(pause__gives_the_slots_to_the_other_at_the_next_boundary)
 TEST(weight__changes_while_running)
 {
     struct fixture f;
-    fixture_begin(&f, 4);
-    fixture_open(&f);
-    int64_t one = submit(&f, "1"), two = submit(&f, "1");
-    FIXTURE_UNTIL(&f, slots_of(&f, one) == 2 && slots_of(&f, two) == 2);
+    int64_t one, two;
+    two_of_two(&f, &one, &two);
     char target[64];
     snprintf(target, sizeof target, "/experiments/%lld", (long long)two);
     fixture_ask(&f, "PATCH", target, "{\"resources\": {\"weight\": 100}}", NULL);

@@ -144,7 +144,6 @@ TEST(examples__are_models_of_the_zoo)
 /* Two ways to say one loss: by its name, and as an expression over an input that is a target. */
 TEST(losses__are_names_or_expressions)
 {
-    TEST_UNUSED;
     static const char *const texts[] = {
         "inputs: {x: [6]}\nmodules: {fc: \"Linear(6, 2)\"}\nforward: [\"logits = fc(x)\", \"return "
         "logits\"]\nloss: cross_entropy\n",
@@ -176,7 +175,6 @@ TEST(losses__are_names_or_expressions)
 /* Shapes that do not agree are a mistake of the file, unless the data may still make them agree. */
 TEST(shapes__are_checked_when_they_are_known)
 {
-    TEST_UNUSED;
     static const char text[] = "options: {features: 4, hidden: 8}\ninputs: {x: [features]}\n"
                                "modules: {fc: \"Linear(3, hidden)\"}\nforward: [\"return fc(x)\"]\n"
                                "loss: mse_loss\n";

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/doc.h"
 #include "base/heap.h"
 #include "base/rng.h"
 #include "grad/grad.h"
 #include "ops/ops.h"
+#include "ops_kit.h"
 
 #define PARAMS 32
 #define STEPS 2
@@ -39,20 +39,7 @@ static tensor_id param(struct net *n, int rank, const int64_t *dims)
 static tensor_id call(struct net *n, const char *name, const char *json, const tensor_id *in,
                       size_t count)
 {
-    _Alignas(16) unsigned char attr[OPS_ATTR_BYTES];
-    struct ebb_arena arena;
-    const struct ebb_doc_node *map = NULL;
-    struct ebb_error err = {0};
-    tensor_id out[TENSOR_PORTS] = {TENSOR_NONE};
-    size_t out_count;
-    ebb_arena_init(&arena);
-    if (json)
-        CHECK_OK(ebb_doc_parse_json(&arena, name, json, strlen(json), &map, &err), &err);
-    CHECK_OK(ops_parse(ops_find(name), map, attr, &err), &err);
-    ops_call(n->s, ops_find(name), in, count, attr, out, &out_count);
-    CHECK_OK(tensor_status(n->s, &err), &err);
-    ebb_arena_fini(&arena);
-    return out[0];
+    return ops_kit_call(n->s, name, json, in, count);
 }
 
 static tensor_id conv(struct net *n, tensor_id x, int64_t co, int64_t k, const char *json)

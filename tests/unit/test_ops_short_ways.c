@@ -6,11 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/doc.h"
 #include "base/heap.h"
 #include "base/rng.h"
 #include "grad/grad.h"
 #include "ops/ops.h"
+#include "ops_kit.h"
 
 #define LEAVES 4
 
@@ -19,25 +19,6 @@ struct got {
     size_t count;
     uint32_t joins; /* of more than the weights: they are last read in the forward pass */
 };
-
-static tensor_id call(struct tensor_session *s, const char *name, const char *json,
-                      const tensor_id *in, size_t count)
-{
-    _Alignas(16) unsigned char attr[OPS_ATTR_BYTES];
-    struct ebb_arena arena;
-    const struct ebb_doc_node *map = NULL;
-    struct ebb_error err = {0};
-    tensor_id out[TENSOR_PORTS] = {TENSOR_NONE};
-    size_t out_count;
-    ebb_arena_init(&arena);
-    if (json)
-        CHECK_OK(ebb_doc_parse_json(&arena, name, json, strlen(json), &map, &err), &err);
-    CHECK_OK(ops_parse(ops_find(name), map, attr, &err), &err);
-    ops_call(s, ops_find(name), in, count, attr, out, &out_count);
-    CHECK_OK(tensor_status(s, &err), &err);
-    ebb_arena_fini(&arena);
-    return out[0];
-}
 
 /* Ops of the backward pass that read what `cat` made of the two. */
 static uint32_t late_readers(const struct trace *t)
@@ -71,12 +52,13 @@ static struct got gradients(int64_t ca, int64_t cb, bool is_hidden)
     leaf[1] = tensor_leaf(s, TENSOR_F32, 4, (int64_t[]){3, cb, 9, 7}, "b");
     leaf[2] = tensor_leaf(s, TENSOR_F32, 4, (int64_t[]){24, ca + cb, 3, 3}, "w");
     leaf[3] = tensor_leaf(s, TENSOR_F32, 1, (int64_t[]){24}, "bias");
-    tensor_id x = call(s, "cat", "{\"dim\":1}", leaf, 2);
+    tensor_id x = ops_kit_call(s, "cat", "{\"dim\":1}", leaf, 2);
     if (is_hidden)
         x = ops_add_scalar(s, x, 0.0f);
-    tensor_id y = call(s, "conv2d", "{\"padding\":[1,1]}", (tensor_id[]){x, leaf[2], leaf[3]}, 3);
+    tensor_id y =
+        ops_kit_call(s, "conv2d", "{\"padding\":[1,1]}", (tensor_id[]){x, leaf[2], leaf[3]}, 3);
     y = ops_mul(s, y, y);
-    tensor_id loss = call(s, "sum", NULL, &y, 1);
+    tensor_id loss = ops_kit_call(s, "sum", NULL, &y, 1);
     CHECK_OK(grad_backward(s, &loss, NULL, 1, leaf, LEAVES, grads, &err), &err);
     for (int i = 0; i < LEAVES; i++)
         tensor_keep(s, grads[i] = ops_contiguous(s, grads[i]));
@@ -142,12 +124,12 @@ static uint32_t relu_gradient(bool is_hidden, float *values)
     CHECK_OK(tensor_session_create(&s, backend, &err), &err);
     tensor_id x = tensor_leaf(s, TENSOR_F32, 4, (int64_t[]){2, 32, 6, 5}, "x"), grad;
     tensor_id r = tensor_leaf(s, TENSOR_F32, 4, (int64_t[]){2, 32, 1, 1}, "r");
-    tensor_id y = call(s, "relu", NULL, &x, 1);
+    tensor_id y = ops_kit_call(s, "relu", NULL, &x, 1);
     if (is_hidden)
         y = ops_mul_scalar(s, y, 1.0f);
-    y = call(s, "adaptive_avg_pool2d", "{\"output_size\":[1,1]}", &y, 1);
+    y = ops_kit_call(s, "adaptive_avg_pool2d", "{\"output_size\":[1,1]}", &y, 1);
     y = ops_mul(s, y, r);
-    tensor_id loss = call(s, "sum", NULL, &y, 1);
+    tensor_id loss = ops_kit_call(s, "sum", NULL, &y, 1);
     CHECK_OK(grad_backward(s, &loss, NULL, 1, &x, 1, &grad, &err), &err);
     tensor_keep(s, grad = ops_contiguous(s, grad));
     CHECK_OK(tensor_finish(s, "relu", &trace, &err), &err);

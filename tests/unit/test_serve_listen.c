@@ -257,7 +257,6 @@ static int explain(int batch)
 
 TEST(explain__runs_the_program_once_for_a_question)
 {
-    TEST_UNUSED;
     char first[4096];
     begin_with_program(
         "echo \"{\\\"args\\\": \\\"$*\\\", \\\"file\\\": $(cat), \\\"pid\\\": $$}\"");
@@ -278,7 +277,6 @@ TEST(explain__runs_the_program_once_for_a_question)
 
 TEST(explain__computes_few_at_once)
 {
-    TEST_UNUSED;
     int fds[30], busy = 0;
     char text[512], body[128];
     begin_with_program("exec sleep 2");

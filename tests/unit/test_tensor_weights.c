@@ -45,7 +45,6 @@ static void check_same(const struct tensor_file *have, const struct tensor_file 
 
 TEST(files__of_torch_and_numpy_have_their_values)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"dtypes.pt", "checkpoint.pt", "dtypes.safetensors",
                                         "arrays.npz", "packed.npz"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -60,7 +59,6 @@ TEST(files__of_torch_and_numpy_have_their_values)
 
 TEST(dtypes__of_the_file_are_kept)
 {
-    TEST_UNUSED;
     struct tensor_weights w;
     open_weights("dtypes.pt", NULL, &w);
     CHECK_EQ(tensor_file_find(&w.all, "f16")->view.dtype, TENSOR_F16);
@@ -75,7 +73,6 @@ TEST(dtypes__of_the_file_are_kept)
 
 TEST(eight_bits__are_read_by_their_definition)
 {
-    TEST_UNUSED;
     /* 0, smallest, 1.5, largest, -1, not a number */
     static const unsigned char e4m3[] = {0x00, 0x01, 0x3c, 0x7e, 0xb8, 0x7f};
     static const unsigned char e5m2[] = {0x00, 0x01, 0x3e, 0x7b, 0xbc, 0x7c};
@@ -94,7 +91,6 @@ TEST(eight_bits__are_read_by_their_definition)
 
 TEST(what_is_no_state_dict__is_refused_by_name)
 {
-    TEST_UNUSED;
     static const struct {
         const char *name, *text;
     } rows[] = {
@@ -112,7 +108,6 @@ TEST(what_is_no_state_dict__is_refused_by_name)
 
 TEST(shards__are_one_set_of_weights)
 {
-    TEST_UNUSED;
     struct tensor_weights a, b, c;
     open_weights("model.safetensors.index.json", NULL, &a);
     open_weights("resnet.pt", NULL, &b);
@@ -127,7 +122,6 @@ TEST(shards__are_one_set_of_weights)
 
 TEST(renaming__moves_what_stars_stand_for)
 {
-    TEST_UNUSED;
     const char *const rename[] = {"module.*=*"};
     struct tensor_weights a, b;
     open_weights("parallel.pt", &(struct tensor_changes){.rename = rename, .rename_count = 1}, &a);
@@ -144,7 +138,6 @@ TEST(renaming__moves_what_stars_stand_for)
 
 TEST(patterns__fit_whole_names)
 {
-    TEST_UNUSED;
     CHECK(tensor_pattern_fits("*", "a.b"));
     CHECK(tensor_pattern_fits("layer?", "layer?"));
     CHECK(tensor_pattern_fits("*.weight", "a.weight.weight"));
@@ -157,7 +150,6 @@ TEST(patterns__fit_whole_names)
 
 TEST(transposing__turns_matrices)
 {
-    TEST_UNUSED;
     const char *const turn[] = {"transposed"};
     struct tensor_weights a;
     open_weights("dtypes.pt", &(struct tensor_changes){.transpose = turn, .transpose_count = 1},
@@ -179,7 +171,6 @@ TEST(transposing__turns_matrices)
 
 TEST(what_does_not_fit__is_listed_at_once)
 {
-    TEST_UNUSED;
     struct tensor_weights w;
     struct tensor_view same, other;
     struct ebb_str list = {0};
@@ -202,7 +193,6 @@ TEST(what_does_not_fit__is_listed_at_once)
 
 TEST(arrays__written_here_are_read_here)
 {
-    TEST_UNUSED;
     char path[64];
     float x[6] = {1, 2, 3, 4, 5, 6};
     int64_t n = 7;
@@ -224,7 +214,6 @@ TEST(arrays__written_here_are_read_here)
 /* Every cut and many changed bytes: a status, no crash, nothing left. */
 TEST(damaged_files__are_refused)
 {
-    TEST_UNUSED;
     static const char *const names[] = {"dtypes.pt", "checkpoint.pt", "packed.npz"};
     uint64_t live = ebb_heap_live();
     for (size_t f = 0; f < sizeof names / sizeof *names; f++) {

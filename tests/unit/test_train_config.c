@@ -38,7 +38,6 @@ TEST(expand__inside_a_string_it_is_text)
 
 TEST(expand__marks_what_cannot_be_had)
 {
-    TEST_UNUSED;
     struct ebb_reading reading;
     struct ebb_report report;
     ebb_reading_init(&reading, &arena, "f", &report);

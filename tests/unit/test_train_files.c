@@ -205,7 +205,6 @@ TEST(store__keeps_two_and_uses_the_newest_whole_one)
 
 TEST(store__belongs_to_one_run)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct nn_config net;
     struct train_config config;
@@ -254,7 +253,6 @@ static void forge(const char *dir, const char *from, const char *to)
 
 TEST(checkpoint__of_another_processor)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct nn_config net;
     struct train_config config;

@@ -68,7 +68,6 @@ static void evaluate(const char *model, const char *set, const char *weights,
 
 TEST(a_state_dict_of_torch__gives_its_outputs)
 {
-    TEST_UNUSED;
     evaluate("resnet18", RESNET " classes=10", FOLDER "resnet.pt", NULL,
              FOLDER "resnet.outputs.safetensors");
     evaluate("resnet18", RESNET " classes=10", FOLDER "model.safetensors.index.json", NULL,
@@ -77,7 +76,6 @@ TEST(a_state_dict_of_torch__gives_its_outputs)
 
 TEST(the_published_gpt2__gives_its_outputs)
 {
-    TEST_UNUSED;
     static const char *const rename[] = {"*=transformer.*"}, *const turn[] = {"*.c_*.weight"};
     evaluate("gpt2_124M", "vocabulary=61 positions=16 length=8 width=16 layers=2 heads=2 dropout=0",
              FOLDER "gpt2.pt", &(struct tensor_changes){rename, 1, turn, 1},
@@ -151,7 +149,6 @@ static bool is_frozen(const char *name)
 
 TEST(fine_tuning__is_that_of_torch)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct tuning t;
     struct tensor_weights have, want, start;
@@ -192,7 +189,6 @@ TEST(fine_tuning__is_that_of_torch)
 
 TEST(fine_tuning__has_the_same_bits_in_any_budget)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     char free_hash[65], tight_hash[65];
     uint64_t floor;
@@ -215,7 +211,6 @@ TEST(fine_tuning__has_the_same_bits_in_any_budget)
 
 TEST(frozen_items__have_no_gradients_and_no_state)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct train_explained all, few;
     struct tuning t;
@@ -245,7 +240,6 @@ TEST(frozen_items__have_no_gradients_and_no_state)
 
 TEST(patterns_that_fit_nothing__are_mistakes)
 {
-    TEST_UNUSED;
     static const struct {
         const char *from, *to, *message;
     } rows[] = {{"'layer1.*'", "'layr1.*'", "model.frozen: no item"},
@@ -271,7 +265,6 @@ TEST(patterns_that_fit_nothing__are_mistakes)
 
 TEST(warm_up__grows_to_the_schedule)
 {
-    TEST_UNUSED;
     static const char text[] = "data: {name: npz, data_dir: " FOLDER ", train_files: tune.npz}\n"
                                "model: {name: resnet18, blocks: [1, 1, 1, 1], planes: 4}\n"
                                "opt: {name: SGD, lr: 0.1}\n"
@@ -320,7 +313,6 @@ static void export_to(struct train_trial *trial, const char *path, struct tensor
 
 TEST(averages__are_what_their_definition_says)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct tuning t, u;
     struct tensor_weights w, e;
@@ -367,7 +359,6 @@ static void hash_export(struct train_trial *trial, const char *path, float *out,
 
 TEST(averages__are_the_same_at_the_floor_and_after_a_resume)
 {
-    TEST_UNUSED;
     struct ebb_error err = {0};
     struct tuning t;
     char path[64], dir[64], command[128];
@@ -449,7 +440,6 @@ static double metric(const struct train_metrics *m, const char *name)
 
 TEST(classes__are_counted_by_their_definition)
 {
-    TEST_UNUSED;
     static const char text[] =
         "data: {name: npz, data_dir: " FOLDER ", train_files: tune.npz, val_files: tune.npz}\n"
         "model: {name: resnet18, blocks: [1, 1, 1, 1], planes: 4, classes: 6}\n"

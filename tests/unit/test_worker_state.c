@@ -59,14 +59,22 @@ static void remove_directory(const char *dir)
     }
 }
 
+/* A state saved, and another one to load it into. */
+static char *save_one(struct state *a, struct state *b)
+{
+    struct ebb_error err = {0};
+    char *dir = make_directory();
+    state_init(a, 3);
+    state_init(b, 0);
+    CHECK_OK(worker_state_save(dir, &a->model, &a->optim, 70, &err), &err);
+    return dir;
+}
+
 TEST(state__comes_back_as_it_was)
 {
     struct ebb_error err = {0};
     struct state a, b;
-    char *dir = make_directory();
-    state_init(&a, 3);
-    state_init(&b, 0);
-    CHECK_OK(worker_state_save(dir, &a.model, &a.optim, 70, &err), &err);
+    char *dir = save_one(&a, &b);
     CHECK_OK(worker_state_load(dir, &b.model, &b.optim, &err), &err);
     assert_memory_equal(a.weights, b.weights, sizeof a.weights);
     assert_memory_equal(a.momentum, b.momentum, sizeof a.momentum);
@@ -79,10 +87,7 @@ TEST(state__warm_start_leaves_the_optimizer)
 {
     struct ebb_error err = {0};
     struct state a, b;
-    char *dir = make_directory();
-    state_init(&a, 3);
-    state_init(&b, 0);
-    CHECK_OK(worker_state_save(dir, &a.model, &a.optim, 70, &err), &err);
+    char *dir = save_one(&a, &b);
     CHECK_OK(worker_state_load(dir, &b.model, NULL, &err), &err);
     CHECK(b.weights[5] == 8 && b.momentum[5] == -5);
     remove_directory(dir);
@@ -92,10 +97,7 @@ TEST(state__of_another_model_is_refused)
 {
     struct ebb_error err = {0};
     struct state a, b;
-    char *dir = make_directory();
-    state_init(&a, 3);
-    state_init(&b, 0);
-    CHECK_OK(worker_state_save(dir, &a.model, &a.optim, 70, &err), &err);
+    char *dir = save_one(&a, &b);
     b.model_tensors[0].shape[0] = 3;
     b.model_tensors[0].shape[1] = 2;
     CHECK_EQ(worker_state_load(dir, &b.model, NULL, &err), EBB_EINPUT);
