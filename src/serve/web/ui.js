@@ -72,14 +72,22 @@ export function useData(path, wants) {
   const [state, set] = useState({ data: null, error: null, path: null });
   const alive = useRef(0), wanted = useRef(wants);
   wanted.current = wants;
+  const busy = useRef(null); // the path that is being asked for; who wants it meanwhile gets it once more, after that
   const load = useCallback(() => {
     if (!path) return Promise.resolve();
-    const mine = ++alive.current;
-    return api.get(path).then(
+    if (busy.current && busy.current.path === path) { busy.current.again = true; return busy.current.done; }
+    const mine = ++alive.current, job = { path, again: false };
+    busy.current = job;
+    job.done = api.get(path).then(
       (data) => mine === alive.current && set({ data, error: null, path }),
-      (error) => mine === alive.current && set((s) => ({ data: s.path === path ? s.data : null, error, path })));
+      (error) => mine === alive.current && set((s) => ({ data: s.path === path ? s.data : null, error, path }))).then(() => {
+      if (busy.current !== job) return undefined;
+      busy.current = null;
+      return job.again && mine === alive.current ? load() : undefined;
+    });
+    return job.done;
   }, [path]);
-  useEffect(() => { load(); return () => { alive.current++; }; }, [load]);
+  useEffect(() => { load(); return () => { alive.current++; busy.current = null; }; }, [load]);
   useEffect(() => listen((e) => !!wanted.current && wanted.current(e), (m) => { if (wanted.current || m.cut) load(); }), [load]);
   return { data: state.path === path || state.data ? state.data : null, error: state.error, reload: load, isOld: state.path !== path };
 }
