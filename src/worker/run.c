@@ -12,6 +12,7 @@
 
 #define PATIENCE_S 60.0
 #define HEARTBEAT_S 10.0
+#define FULL_DISK_NS 500000000
 
 struct worker_run {
     const struct worker_trial *trial;
@@ -157,7 +158,19 @@ static enum ebb_status do_checkpoint(struct worker_run *run, const struct ebb_do
     };
     if (c.uuid == NULL || c.path == NULL)
         return ebb_fail(err, EBB_EINTERNAL, "protocol: CHECKPOINT_MODEL without uuid or path");
-    return worker_checkpoint_save(&c, run->trial, run->self, w, err);
+    enum ebb_status status;
+    for (bool has_said = false;; has_said = true) { /* nothing of the trial is lost by waiting */
+        status = worker_checkpoint_save(&c, run->trial, run->self, w, err);
+        if (status != EBB_EFULL) {
+            if (has_said && status == EBB_OK)
+                fprintf(stderr, "ebb worker: there is room again\n");
+            return status;
+        }
+        if (!has_said)
+            fprintf(stderr, "ebb worker: %s: waiting for room\n", err->message);
+        nanosleep(&(struct timespec){.tv_nsec = FULL_DISK_NS}, NULL);
+        EBB_TRY(worker_check(run, err));
+    }
 }
 
 static enum ebb_status do_workload(struct worker_run *run, const char *kind,

@@ -13,7 +13,9 @@
  *      starts it again from its last checkpoint, and does not count that as a failure.
  *  W3  The functions of a trial are called from one thread, the one that called worker_run.
  *  W4  A checkpoint is written into a staging directory; the master publishes it, complete or not
- *      at all, when it has heard that the trial is done with it. */
+ *      at all, when it has heard that the trial is done with it.
+ *  W5  When there is no room for a checkpoint, the trial says so in its log and tries again until there
+ *      is: no restart is spent on a full disk. */
 #ifndef EBB_WORKER_WORKER_H
 #define EBB_WORKER_WORKER_H
 

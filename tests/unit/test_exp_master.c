@@ -847,7 +847,8 @@ TEST(environment_variables__of_the_experiment_win)
     snprintf(yaml, sizeof yaml,
              "entrypoint: [sh, -c, 'test \"$OMP_NUM_THREADS $HOME $CUDA_VISIBLE_DEVICES\" = \"7 "
              "/nowhere 3\" && test \"${PYTHONPATH%%%%:*}\" = /mine && test "
-             "$(env -0 | tr \"\\\\000\" \"\\\\n\" | grep -c ^OMP_NUM_THREADS=) = 1 && exec %s']\n"
+             "$(tr \"\\\\000\" \"\\\\n\" </proc/$$/environ | grep -c ^OMP_NUM_THREADS=) = 1 && "
+             "exec %s']\n"
              "environment:\n  environment_variables: [OMP_NUM_THREADS=7, HOME=/nowhere, "
              "CUDA_VISIBLE_DEVICES=3, PYTHONPATH=/mine]\n"
              "hyperparameters: {global_batch_size: 1}\n"

@@ -1,16 +1,19 @@
 """Trials as classes: say how one batch is trained; the loop is here."""
 
 import argparse
+import errno
 import importlib
 import json
 import os
 import runpy
 import sys
+import time
 import traceback
 
 from .detached import POLICIES, replay
 from .link import MasterLost
 from .session import EXIT_LOST, connect
+from .store import make_directory
 
 
 class Trial:
@@ -47,6 +50,23 @@ def _find(entrypoint):
     return made
 
 
+def _save(trial, work, session):
+    """A full disk is waited for: nothing is lost, and no restart is spent on it."""
+    has_said = False
+    while True:
+        try:
+            return trial.save(work.directory)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            if not has_said:
+                print("ebb: %s: waiting for room" % error, file=sys.stderr, flush=True)
+            has_said = True
+        time.sleep(0.5)
+        session.link.check()
+        make_directory(work.directory)
+
+
 def run_trial(make):
     """Serve workloads with ``make(session)`` until told to terminate. `make` may be an entrypoint
     as text: it is imported when the master already knows that this process is alive."""
@@ -63,7 +83,7 @@ def run_trial(make):
             elif work.is_validation:
                 work.report(trial.validate())
             else:
-                trial.save(work.directory)
+                _save(trial, work, session)
 
 
 def _parse(argv):

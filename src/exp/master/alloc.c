@@ -15,6 +15,7 @@
 #define EXIT_LOST 75                  /* a trial that found no master for 60 s says so */
 #define EXIT_NS 60000000000ull        /* from TERMINATE to the end of the process */
 #define START_AGAIN_NS 1000000000u    /* after a start that failed for want of room */
+#define FULL_AGAIN_NS 5000000000ull   /* after a checkpoint for which there was no room */
 #define STORE_AGAIN_NS 30000000000ull /* for want of an answer of its store */
 
 /* ---- phases ---- */
@@ -255,6 +256,14 @@ enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, st
     a->is_publishing = false;
     if (job->status == EBB_OK)
         return published(m, a, job, err);
+    if (job->status == EBB_EFULL) { /* not its fault: once more from the checkpoint before */
+        char why[256];
+        snprintf(why, sizeof why, "checkpoint at step %lld: %.200s",
+                 (long long)a->trial->sequence.work.step, job->err.message);
+        a->trial->not_before_ns = m->now_ns + FULL_AGAIN_NS;
+        exp_alloc_excuse(m, a, why);
+        return exp_log_add(m, a->trial, "WARNING", why, err);
+    }
     exp_alloc_kill(m, a, "checkpoint at step %lld: %s", (long long)a->trial->sequence.work.step,
                    job->err.message);
     return EBB_OK;

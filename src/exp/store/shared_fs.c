@@ -19,7 +19,7 @@
 
 static enum ebb_status fail(struct ebb_error *err, const char *what, const char *path)
 {
-    return ebb_fail(err, EBB_EIO, "%s %s: %s", what, path, strerror(errno));
+    return ebb_fail(err, ebb_errno_status(errno), "%s %s: %s", what, path, strerror(errno));
 }
 
 static enum ebb_status open_base(const struct exp_store *store, int *fd, struct ebb_error *err)
