@@ -346,7 +346,8 @@ TEST(user_cancel__is_a_normal_close_under_either_policy)
 TEST(invalid_sample__is_replaced_but_not_for_ever) /* S9 */
 {
     static struct kit k;
-    kit_open(&k, "{name: random, metric: m, max_steps: 3, max_trials: 1}", "{x: 1}");
+    kit_open(&k, "{name: random, metric: m, max_steps: 3, max_trials: 1}",
+             "{x: {type: int, minval: 1, maxval: 9}}");
     kit_start(&k);
     CHECK_STR(kit_exited(&k, 0, EXP_EXIT_INVALID_HP), "C1 T1:1-3 V1:3 X1");
     for (uint32_t i = 1; i < 100; i++)
@@ -358,7 +359,7 @@ TEST(invalid_sample__is_replaced_but_not_for_ever) /* S9 */
 TEST(invalid_sample__a_validation_between_starts_the_count_anew)
 {
     static struct kit k;
-    kit_open(&k, RANDOM2, "{x: 1}");
+    kit_open(&k, RANDOM2, "{x: {type: int, minval: 1, maxval: 9}}");
     kit_start(&k);
     uint32_t last = 0;
     for (int i = 0; i < 80; i++) {
@@ -370,6 +371,15 @@ TEST(invalid_sample__a_validation_between_starts_the_count_anew)
         CHECK(strstr(kit_exited(&k, last, EXP_EXIT_INVALID_HP), "C") != NULL);
         last = (uint32_t)exp_search_trial_count(k.search) - 1;
     }
+    kit_close(&k);
+}
+
+TEST(invalid_sample__the_only_one_is_not_drawn_again)
+{
+    static struct kit k;
+    kit_open(&k, "{name: single, metric: m, max_steps: 3}", "{x: 1}");
+    kit_start(&k);
+    CHECK_STR(kit_exited(&k, 0, EXP_EXIT_INVALID_HP), "FAIL");
     kit_close(&k);
 }
 

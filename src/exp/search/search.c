@@ -271,7 +271,11 @@ enum ebb_status exp_search_ask_sampled(struct exp_search *s, int64_t step, uint3
 
 bool exp_search_may_replace(const struct exp_search *s)
 {
-    return s->invalid_row <= REPLACEMENTS_MAX;
+    bool has_choice = s->method != &exp_method_random;
+    for (size_t i = 0; i < s->space->count; i++)
+        has_choice |= s->space->items[i].kind != EXP_HPARAM_CONST;
+    /* Without one, every sample is the one that is invalid. */
+    return has_choice && s->invalid_row <= REPLACEMENTS_MAX;
 }
 
 /* ---- held creations ---- */
