@@ -124,6 +124,9 @@ static enum ebb_status change(struct cli_train_file *f, struct ebb_doc_node *roo
     EBB_TRY(set_text(f, root, "host", c->host, err));
     EBB_TRY(set_text(f, root, "file", c->file, err));
     for (size_t i = 0; i < c->links.count; i++) {
+        if (!strchr(c->links.items[i], '='))
+            return ebb_fail(err, EBB_EINPUT, "--link %s: must be TIER=GB/s, as in host=2",
+                            c->links.items[i]);
         char *text = ebb_arena_printf(&f->arena, "memory.link_bandwidth.%s", c->links.items[i]);
         EBB_TRY(text ? train_set(&f->arena, root, text, err) : ebb_no_memory(err, 64));
     }

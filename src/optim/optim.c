@@ -123,7 +123,10 @@ bool optim_read(struct ebb_reading *reading, const struct ebb_path *path, const 
     ebb_keys_read(reading, &section, path, map, map, &c);
     if (reading->failed || reading->report->errors > errors)
         return false;
-    if (c.nesterov && (c.momentum <= 0 || c.dampening != 0)) {
+    bool is_known = ebb_reading_is_good(reading, &c.momentum) &&
+                    ebb_reading_is_good(reading, &c.dampening) &&
+                    ebb_reading_is_good(reading, &c.nesterov);
+    if (is_known && c.nesterov && (c.momentum <= 0 || c.dampening != 0)) {
         ebb_reading_error(reading, path, map,
                           "SGD: nesterov needs momentum > 0 and dampening 0, found %g and %g",
                           c.momentum, c.dampening);

@@ -50,12 +50,15 @@ hyperparameters:
   rate: {type: categorical, vals: []}
   blocks: {type: int, minval: few, maxval: 4}
   decay: {type: log, base: 0, minval: -3, maxval: 0}
-opt: {name: SGD, lr: "${rate}", weight_decay: "${decay}", momentun: 0.9}
+opt: {name: SGD, lr: "${rate}", weight_decay: "${decay}", momentum: "${rate}", nesterov: true, momentun: 0.9}
 searcher: {name: single, metric: validation_loss, max_steps: 1}
 YAML
 expect_code 2 "$ebb" experiment validate used.yaml
 [ "$(cut -d' ' -f2 out.txt | tr '\n' ' ')" = "hyperparameters.rate.vals: hyperparameters.blocks.minval: hyperparameters.decay.base: opt.momentun: invalid: " ] ||
     fail "output of used.yaml"
+sed -i 's/, momentun: 0.9//' used.yaml
+expect_code 2 "$ebb" experiment validate used.yaml
+grep -q '^used.yaml: invalid: 3 errors' out.txt || fail "a rule was checked with a value that is not known"
 
 # A valid file, from a file and from standard input.
 cat >good.yaml <<'YAML'
