@@ -14,6 +14,20 @@
 
 #include "base/heap.h"
 
+/* One body for several instruction sets; the choice runs before a sanitizer is ready, so not there. */
+#if defined(__has_feature)
+#define HAS_FEATURE(name) __has_feature(name)
+#else
+#define HAS_FEATURE(name) 0
+#endif
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__SANITIZE_ADDRESS__) ||                 \
+    defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) ||                              \
+    HAS_FEATURE(thread_sanitizer)
+#define SIMRD_CLONES
+#else
+#define SIMRD_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#endif
+
 #define SLACK 0x1p-44 /* covers the rounding of every floating-point filter below */
 
 double simrd_quotient(int64_t n, ebb_u128 d)
@@ -245,9 +259,8 @@ static enum ebb_status choose_literal(struct simrd_run *run, uint32_t *victim,
 
 /* merit[i] = weight[i] * (clock - last[i]) or weight[i]; returns the largest. Eight lanes so that
  * compilers vectorise. */
-__attribute__((target_clones("default", "avx2", "avx512f"))) static double
-fill_merits(double *restrict merit, const double *restrict weight, const double *restrict last,
-            double clock, size_t count)
+SIMRD_CLONES static double fill_merits(double *restrict merit, const double *restrict weight,
+                                       const double *restrict last, double clock, size_t count)
 {
     double top[8] = {0};
     size_t i = 0;
@@ -268,8 +281,8 @@ fill_merits(double *restrict merit, const double *restrict weight, const double 
 }
 
 /* First index from `at` on whose merit is at least `least`; `count` when there is none. */
-__attribute__((target_clones("default", "avx2", "avx512f"))) static uint32_t
-next_at_least(const double *merit, uint32_t at, uint32_t count, double least)
+SIMRD_CLONES static uint32_t next_at_least(const double *merit, uint32_t at, uint32_t count,
+                                           double least)
 {
     for (; at + 8 <= count; at += 8) {
         int any = 0;
