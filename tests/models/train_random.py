@@ -137,9 +137,11 @@ def check(ebb, seed, folder):
     if budget > floor:
         raise Broken(f"{tier} raises the floor from {floor} to {budget}")
     compare(train(*tier, "--budget", budget), f"{tier} at {budget}", budget)
-    interrupt(r, train, os.path.join(folder, "checkpoints"))
+    checkpoints = os.path.join(folder, "checkpoints")
+    interrupt(r, train, checkpoints)
     budget = some_budget()
-    compare(train("--resume", os.path.join(folder, "checkpoints"), "--budget", budget), f"resumed at {budget}", budget)
+    again = ["--resume", checkpoints] if os.path.isdir(checkpoints) else []  # killed before the folder was there
+    compare(train(*again, "--budget", budget), f"resumed at {budget}", budget)
 
 
 def main():
