@@ -610,7 +610,7 @@ static void hash(struct reader *r, const struct ebb_doc_node *root)
     ebb_doc_write_json(root, &w);
     ebb_sha256_init(&h);
     ebb_sha256_add(&h, ebb_str_c(&text), text.length);
-    if (text.failed || ebb_sha256_text(&h, r->file->sha256, NULL) != EBB_OK)
+    if (ebb_sha256_text(&h, r->file->sha256, NULL) != EBB_OK || text.failed)
         r->reading->failed = true;
     ebb_str_fini(&text);
 }

@@ -352,8 +352,8 @@ static bool give(const struct tensor_to_write *item, struct written *w)
 
 static void add_bytes(struct ebb_str *s, uint64_t value, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        ebb_str_addc(s, (char)(value >> (8 * i) & 255));
+    for (size_t i = 0; i < n; i++, value >>= 8)
+        ebb_str_addc(s, (char)(value & 255));
 }
 
 /* What local header and directory share; sizes always in the zip64 field. */
