@@ -164,8 +164,10 @@ enum ebb_status train_slot_write(struct train_trial *t, size_t slot, const void 
     uint64_t n = (uint64_t)tensor_count(&s->view);
     for (uint64_t at = 0; at < n; at += PIECE) {
         uint64_t count = n - at < PIECE ? n - at : PIECE, bytes = count * sizeof *h.high;
-        kernel_master_split(train_engine_backend(t->engine), (int64_t)count,
-                            (const float *)values + at, h.high, h.rest);
+        memcpy(h.whole, (const unsigned char *)values + at * sizeof *h.whole,
+               count * sizeof *h.whole); /* in a file they may lie anywhere */
+        kernel_master_split(train_engine_backend(t->engine), (int64_t)count, h.whole, h.high,
+                            h.rest);
         EBB_TRY(put(t, slot, at * sizeof *h.high, h.high, bytes, err));
         EBB_TRY(put(t, s->rest, at * sizeof *h.rest, h.rest, bytes, err));
     }

@@ -13,15 +13,23 @@
 
 /* ---- outputs ---- */
 
+/* Numbers in a file may lie anywhere. */
+static double number(const float *at, int64_t i)
+{
+    float value;
+    memcpy(&value, (const unsigned char *)at + (size_t)i * sizeof value, sizeof value);
+    return (double)value;
+}
+
 static void check_close(const float *a, const float *b, int64_t n, double most, const char *name)
 {
     double top = 0;
     for (int64_t i = 0; i < n; i++)
-        top = fmax(top, fabs((double)b[i]));
+        top = fmax(top, fabs(number(b, i)));
     for (int64_t i = 0; i < n; i++)
-        if (!(fabs((double)a[i] - (double)b[i]) <= most * fmax(top, 1)))
-            fail_msg("%s[%lld]: %.9g instead of %.9g", name, (long long)i, (double)a[i],
-                     (double)b[i]);
+        if (!(fabs(number(a, i) - number(b, i)) <= most * fmax(top, 1)))
+            fail_msg("%s[%lld]: %.9g instead of %.9g", name, (long long)i, number(a, i),
+                     number(b, i));
 }
 
 static void evaluate(const char *model, const char *set, const char *weights,
