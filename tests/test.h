@@ -36,7 +36,6 @@ static inline void test_enter(const char *name, CMUnitTestFunction test)
         test_enter(#name, name);                                                                   \
     }                                                                                              \
     static void name(__attribute__((unused)) void **cmocka_state)
-#define TEST_UNUSED (void)cmocka_state /* of older tests; TEST says it */
 
 #define CHECK(x) assert_true(x)
 #define CHECK_EQ(a, b) assert_int_equal((a), (b))

@@ -219,8 +219,8 @@ static void print_text(const struct view *v)
     print_layers(v);
     printf("\nPredicted time over time without limit:\n");
     print_sweep(v);
-    printf("\n'%s' is what 'ebb train' does without --policy: the cheaper of dtr_eq and a plan of "
-           "its\nown. Where a policy finds no way ('-'), training does that, too.\n",
+    printf("\n'%s' is what 'ebb train' does without --policy: planner unified, the fastest of "
+           "several\nplans. Where a policy finds no way ('-'), training does that, too.\n",
            NO_POLICY);
     size_t count = advise(v, advice);
     if (count)

@@ -14,7 +14,7 @@
 struct train_ways {
     const struct mem_policy *policy;
     const struct planner *planner;
-    bool is_free; /* nobody asked for a policy: the cheaper of dtr_eq and the floor's games */
+    bool is_free; /* nobody asked for a policy: planner unified */
     uint64_t budget_bytes, host_bytes, file_bytes;
     uint64_t asked_bytes;  /* budget, before it was rounded down */
     const char *file_path; /* borrowed */

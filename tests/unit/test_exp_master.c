@@ -788,7 +788,6 @@ TEST(second_master__is_refused)
 
 TEST(lock__is_no_link_and_outlives_its_file)
 {
-    TEST_UNUSED;
     struct fixture f;
     struct exp_master *other = NULL;
     struct ebb_error err;
@@ -815,7 +814,6 @@ TEST(lock__is_no_link_and_outlives_its_file)
 
 TEST(database__that_is_empty_is_no_new_state)
 {
-    TEST_UNUSED;
     struct fixture f;
     struct exp_master *other = NULL;
     struct ebb_error err;
@@ -839,7 +837,6 @@ TEST(database__that_is_empty_is_no_new_state)
 
 TEST(environment_variables__of_the_experiment_win)
 {
-    TEST_UNUSED;
     struct fixture f;
     fixture_begin(&f, 1);
     f.options.python_path = "/client";
@@ -866,7 +863,6 @@ TEST(environment_variables__of_the_experiment_win)
 
 TEST(checkpoint_that_is_damaged__leaves_the_one_before)
 {
-    TEST_UNUSED;
     struct fixture f;
     char command[800];
     fixture_begin(&f, 1);
