@@ -58,7 +58,7 @@ static struct trace *make_chain(uint32_t ops, double spread)
         .layers = ops / 4 + 1, .bytes = 1 << 20, .weight_bytes = 256, .seed = 1, .spread = spread};
     for (size_t i = 0; i < trace_shape_count; i++) {
         if (strcmp(trace_shapes[i].name, "chain") == 0 &&
-            trace_shapes[i].make(&synth, &t, &err) != EBB_OK) {
+            trace_shape_make(&trace_shapes[i], &synth, &t, &err) != EBB_OK) {
             fprintf(stderr, "bench_victims: %s\n", err.message);
             exit(1);
         }
