@@ -104,7 +104,7 @@ static int run_shapes(int effort, double seconds, struct totals *t)
             struct ebb_error err;
             struct trace *trace = NULL;
             char name[64];
-            if (trace_shapes[i].make(&synth, &trace, &err) != EBB_OK) {
+            if (trace_shape_make(&trace_shapes[i], &synth, &trace, &err) != EBB_OK) {
                 fprintf(stderr, "%s\n", err.message);
                 return 1;
             }
