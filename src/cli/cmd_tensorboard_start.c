@@ -3,10 +3,7 @@
 #include "cli/cmd_tensorboard.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -16,12 +13,11 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/json.h"
+#include "base/process.h"
 
 #define FIRST_PORT 6006
 #define PORTS 100
 #define START_MS 15000 /* it is a Python program: seconds until it answers */
-
-extern char **environ;
 
 struct start {
     struct cli_ids experiments, trials;
@@ -102,34 +98,20 @@ static int find_port(int64_t asked)
     return 0;
 }
 
-static int spawn(const struct start *s, const struct cli_tensorboard_options *o, const char *log,
-                 pid_t *pid)
+static enum ebb_status spawn(const struct start *s, const struct cli_tensorboard_options *o,
+                             const char *log, pid_t *pid, struct ebb_error *err)
 {
     char port[16];
     snprintf(port, sizeof port, "%d", s->port);
-    const char *const words[] = {"tensorboard",
-                                 s->folder_count == 1 ? "--logdir" : "--logdir_spec",
-                                 ebb_str_c(s->folder_count == 1 ? &s->first : &s->folders),
-                                 "--host",
-                                 o->host,
-                                 "--port",
-                                 port,
-                                 NULL};
-    char *argv[sizeof words / sizeof words[0]];
-    memcpy(argv, words, sizeof words);
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC,
-                                     0600);
-    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    int code = posix_spawnp(pid, "tensorboard", &actions, &attributes, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return code;
+    const char *const argv[] = {"tensorboard",
+                                s->folder_count == 1 ? "--logdir" : "--logdir_spec",
+                                ebb_str_c(s->folder_count == 1 ? &s->first : &s->folders),
+                                "--host",
+                                o->host,
+                                "--port",
+                                port,
+                                NULL};
+    return ebb_process_leave(argv, log, pid, err);
 }
 
 static void write_ids(struct ebb_json_writer *w, const char *key, const struct cli_ids *ids)
@@ -242,11 +224,9 @@ static enum ebb_status launch(struct cli_call *c, struct start *s, struct ebb_er
     cli_board_path(m, id, ".log", &log);
     cli_board_path(m, id, ".json", &record);
     if (status == EBB_OK) {
-        int code = spawn(s, o, ebb_str_c(&log), &pid);
-        if (code == ENOENT)
+        status = spawn(s, o, ebb_str_c(&log), &pid, err);
+        if (status == EBB_EUNSUPPORTED)
             status = not_there(s, s->experiments.count > 0 ? s->experiments.items[0] : 0, err);
-        else if (code != 0)
-            status = ebb_fail(err, EBB_EIO, "cannot start tensorboard: %s", strerror(code));
     }
     EBB_THEN(status, wait_for(pid, o->host, s->port, ebb_str_c(&log), err));
     snprintf(url, sizeof url, "http://%s:%d/", o->host, s->port);
