@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "nn/file.h"
@@ -313,11 +312,6 @@ static struct nn_expr *number(struct parser *p)
     bool is_good =
         x && p->end - p->begin < sizeof text &&
         (p->kind == T_INT ? ebb_parse_i64(text, &x->integer) : ebb_parse_double(text, &x->number));
-    if (x && x->kind == NN_EXPR_FLOAT && !is_good && n < sizeof text - 2) { /* "1." and ".5" */
-        char *end;
-        x->number = strtod(text, &end);
-        is_good = *end == '\0' && x->number - x->number == 0;
-    }
     if (x && !is_good)
         fail(p, p->begin, "a number that is too large");
     if (x && x->kind == NN_EXPR_INT)

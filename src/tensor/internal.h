@@ -2,6 +2,7 @@
 #ifndef EBB_TENSOR_INTERNAL_H
 #define EBB_TENSOR_INTERNAL_H
 
+#include "base/zip.h"
 #include "tensor/tensor.h"
 
 /* A new entry under this name, not counted yet: the caller fills it and does file->count++. NULL:
@@ -12,11 +13,9 @@ struct tensor_entry *tensor_file_add(struct tensor_file *file, size_t *capacity,
 /* ---- zip.c ---- */
 
 struct tensor_member { /* of a zip; its bytes where they are stored as they are, else packed */
+    struct ebb_zip_member zip;
     const char *name;
-    size_t name_length;
     const unsigned char *data;
-    uint64_t packed, bytes;
-    unsigned method; /* 0 stored, 8 deflated */
 };
 struct tensor_zip {
     const char *name; /* of the file, for messages */

@@ -600,7 +600,8 @@ static void add_tensor(struct machine *m, const struct value *name, const struct
                      (int)(t->storage->length < 200 ? t->storage->length : 200), t->storage->text);
     const struct tensor_member *member =
         n > 0 && n < (int)sizeof path ? tensor_zip_find(m->zip, path, (size_t)n) : NULL;
-    if (!member || member->method != 0 || !lies_inside(t, member->bytes, &is_empty, &is_plain)) {
+    if (!member || member->zip.is_packed ||
+        !lies_inside(t, member->zip.bytes, &is_empty, &is_plain)) {
         fail(m, EBB_EINPUT, member ? "a tensor leaves its storage" : "a storage is missing");
         return;
     }
@@ -688,9 +689,9 @@ enum ebb_status tensor_pickle_read(struct tensor_file *file, const struct tensor
                         .folder_length = folder_length,
                         .begin = text->data,
                         .at = text->data,
-                        .end = text->data + text->packed,
+                        .end = text->data + text->zip.packed,
                         .err = err};
-    if (text->method != 0)
+    if (text->zip.is_packed)
         return ebb_fail(err, EBB_EINPUT, "%s: its pickle is compressed, torch.save stores it",
                         zip->name);
     if (folder_length > 300)

@@ -93,7 +93,7 @@ TEST(npy__reads_arrays_and_decides_what_they_are_for)
     x[128] = 'x';
     kit_write(kit, "x.npy", x, sizeof x - 2);
     CHECK(strstr(kit_refused(kit, "{name: npy, train_files: [x.npy, y.npy]}"),
-                 "x.npy: byte 10: NPY: the shape promises more than the 46 bytes"));
+                 "x.npy: byte 0: NPY: the shape promises more than the 46 bytes"));
 }
 
 TEST(tfrecord__fields_of_any_file)
