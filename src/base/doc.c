@@ -295,3 +295,24 @@ void ebb_doc_write_json(const struct ebb_doc_node *node, struct ebb_json_writer 
         break;
     }
 }
+
+bool ebb_piece_next(const char **at, const char *end, struct ebb_piece *piece)
+{
+    const char *from = *at;
+    if (from >= end)
+        return false;
+    const char *mark = memmem(from, (size_t)(end - from), "${", 2);
+    bool is_escaped = mark && mark > from && mark[-1] == '$';
+    const char *stop = mark ? mark - is_escaped : end;
+    const char *close = mark ? memchr(mark, '}', (size_t)(end - mark)) : NULL;
+    if (stop > from)
+        *piece = (struct ebb_piece){EBB_PIECE_PLAIN, from, (size_t)(stop - from)};
+    else if (is_escaped)
+        *piece = (struct ebb_piece){EBB_PIECE_PLAIN, mark, 2};
+    else if (close)
+        *piece = (struct ebb_piece){EBB_PIECE_NAME, mark + 2, (size_t)(close - mark) - 2};
+    else
+        *piece = (struct ebb_piece){EBB_PIECE_UNCLOSED, mark, 2};
+    *at = piece->text + piece->length + (piece->kind == EBB_PIECE_NAME);
+    return true;
+}

@@ -69,6 +69,16 @@ double ebb_doc_double(const struct ebb_doc_node *map, const char *key, double fa
 bool ebb_doc_bool(const struct ebb_doc_node *map, const char *key, bool fallback);
 const char *ebb_doc_kind_text(enum ebb_doc_kind kind); /* "a string", "a mapping", ... */
 
+/* Texts in which ${name} stands for something else; "$${" is a plain "${". The piece at *at, which
+ * moves behind it; false at the end. */
+enum ebb_piece_kind { EBB_PIECE_PLAIN, EBB_PIECE_NAME, EBB_PIECE_UNCLOSED /* "${" without "}" */ };
+struct ebb_piece {
+    enum ebb_piece_kind kind;
+    const char *text; /* as it stands, or the name between the braces */
+    size_t length;
+};
+bool ebb_piece_next(const char **at, const char *end, struct ebb_piece *piece);
+
 /* Building and changing trees (templates, defaults, normalised forms): new nodes in the arena. */
 struct ebb_doc_node *ebb_doc_new(struct ebb_arena *arena, enum ebb_doc_kind kind);
 /* A scalar with its text; numbers are not worked out. */

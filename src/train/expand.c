@@ -44,30 +44,23 @@ static const struct ebb_doc_node *expand_text(struct ebb_arena *arena, struct eb
                                               const struct ebb_doc_node *hparams)
 {
     const char *at = node->text, *end = at + node->length;
+    struct ebb_str out = {0};
+    struct ebb_piece piece;
+    bool is_open = false;
     if (!memchr(at, '$', node->length))
         return node;
-    if (node->length > 3 && memcmp(at, "${", 2) == 0 && end[-1] == '}') {
-        const struct ebb_doc_node *value = find(hparams, at + 2, node->length - 3);
-        if (value)
-            return put(arena, value, node);
-    }
-    struct ebb_str out = {0};
-    bool is_open = false;
-    while (at < end) {
-        size_t left = (size_t)(end - at);
-        const char *close = left >= 2 && memcmp(at, "${", 2) == 0 ? memchr(at, '}', left) : NULL;
+    while (ebb_piece_next(&at, end, &piece)) {
         const struct ebb_doc_node *value =
-            close ? find(hparams, at + 2, (size_t)(close - at) - 2) : NULL;
-        if (left >= 3 && memcmp(at, "$${", 3) == 0) {
-            ebb_str_add(&out, "${");
-            at += 3;
-        } else if (value) {
+            piece.kind == EBB_PIECE_NAME ? find(hparams, piece.text, piece.length) : NULL;
+        if (value && piece.length + 3 == node->length) /* a whole value keeps its kind */
+            return put(arena, value, node);
+        if (value)
             add_value(&out, value);
-            at = close + 1;
-        } else {
-            is_open = is_open || close;
-            ebb_str_addc(&out, *at++);
-        }
+        else if (piece.kind == EBB_PIECE_NAME)
+            ebb_str_addn(&out, piece.text - 2, piece.length + 3);
+        else
+            ebb_str_addn(&out, piece.text, piece.length);
+        is_open = is_open || (piece.kind == EBB_PIECE_NAME && !value);
     }
     struct ebb_doc_node *text = out.failed ? NULL : ebb_doc_new_string(arena, ebb_str_c(&out));
     ebb_str_fini(&out);

@@ -248,4 +248,29 @@ TEST(torture__building)
     CHECK(is_done);
 }
 
+/* Pieces as "p" plain, "n" name, "u" unclosed, with their texts in brackets. */
+static void check_pieces(const char *text, const char *want)
+{
+    struct ebb_str out = {0};
+    struct ebb_piece piece;
+    const char *at = text, *end = text + strlen(text);
+    while (ebb_piece_next(&at, end, &piece))
+        ebb_str_printf(&out, "%c[%.*s]", "pnu"[piece.kind], (int)piece.length, piece.text);
+    CHECK_STR(ebb_str_c(&out), want);
+    ebb_str_fini(&out);
+}
+
+TEST(pieces__names_and_what_stands_between_them)
+{
+    check_pieces("", "");
+    check_pieces("plain", "p[plain]");
+    check_pieces("${a}", "n[a]");
+    check_pieces("x${a}y${b}", "p[x]n[a]p[y]n[b]");
+    check_pieces("$${a}", "p[${]p[a}]");
+    check_pieces("$$${a}$", "p[$]p[${]p[a}$]");
+    check_pieces("${}", "n[]");
+    check_pieces("a${b", "p[a]u[${]p[b]");
+    check_pieces("${a${b}", "n[a${b]");
+}
+
 TEST_MAIN_EACH(arena_open, arena_close)

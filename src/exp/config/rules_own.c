@@ -24,37 +24,27 @@ static void report_reference(struct ebb_reading *reader, const struct ebb_path *
     ebb_reading_say(reader, EBB_FINDING_ERROR, path, node, &text);
 }
 
-/* Every ${name} of a text must name a hyperparameter. "$${" is a plain "${". */
+/* Every ${name} of a text must name a hyperparameter. */
 static void check_text(struct ebb_reading *reader, const struct ebb_path *path,
                        const struct ebb_doc_node *node, const struct exp_hparams *hparams)
 {
     const char *at = node->text, *end = node->text + node->length;
-    while (at < end) {
-        size_t left = (size_t)(end - at);
-        if (left >= 3 && memcmp(at, "$${", 3) == 0) {
-            at += 3;
-            continue;
-        }
-        if (left < 2 || memcmp(at, "${", 2) != 0) {
-            at++;
-            continue;
-        }
-        at += 2;
-        const char *close = memchr(at, '}', (size_t)(end - at));
-        if (!close) {
+    struct ebb_piece piece;
+    while (ebb_piece_next(&at, end, &piece)) {
+        if (piece.kind == EBB_PIECE_UNCLOSED) {
             ebb_reading_error(reader, path, node,
                               "found ${ without }, allowed: ${name}, or $${ for a plain ${");
             return;
         }
-        size_t n = (size_t)(close - at);
-        char *name = ebb_arena_strndup(reader->arena, at, n);
+        if (piece.kind != EBB_PIECE_NAME)
+            continue;
+        char *name = ebb_arena_strndup(reader->arena, piece.text, piece.length);
         if (!name) {
             reader->failed = true;
             return;
         }
-        if (strlen(name) != n || !exp_hparams_find(hparams, name))
-            report_reference(reader, path, node, hparams, at, n);
-        at = close + 1;
+        if (strlen(name) != piece.length || !exp_hparams_find(hparams, name))
+            report_reference(reader, path, node, hparams, piece.text, piece.length);
     }
 }
 
