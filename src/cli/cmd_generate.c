@@ -11,7 +11,6 @@
 #include "cli/cmd_model.h"
 #include "cli/json.h"
 #include "cli/train_file.h"
-#include "ops/ops.h"
 
 struct generation {
     struct cli_train_changes changes;
@@ -22,18 +21,9 @@ struct generation {
     bool as_json;
     struct cli_train_file file;
     struct nn_config net;
-    struct data_set *set; /* NULL: none, tokens are numbers */
-    /* the model, for one sequence */
-    void *backend;
-    struct tensor_session *s;
-    struct nn_builder b;
-    struct nn_port ports[NN_PORTS];
-    size_t port_count, token_port;
-    tensor_id inputs[NN_PORTS];
-    struct nn_output outputs[NN_PORTS];
-    struct trace *trace;
-    struct ops_host host;
-    bool has_builder, has_host;
+    struct data_set *set;       /* NULL: none, tokens are numbers */
+    struct train_forward model; /* for one sequence */
+    size_t token_port;
     int64_t length, vocabulary;
     int64_t *tokens; /* owned: prompt and what was made */
     size_t token_count, made_from;
@@ -41,38 +31,14 @@ struct generation {
 
 /* ---- the model -------------------------------------------------------------------------------- */
 
-static void *place_of(struct generation *g, tensor_id id)
-{
-    uint32_t t = tensor_trace_id(g->s, id);
-    return t == TRACE_NONE ? NULL : ops_host_tensor(&g->host, t);
-}
-
 static enum ebb_status load_weights(struct generation *g, struct ebb_error *err)
 {
     struct tensor_changes changes = {g->rename.items, g->rename.count, g->transpose.items,
                                      g->transpose.count};
-    struct tensor_weights w;
-    struct tensor_wanted *wanted;
-    struct ebb_str list = {0};
-    size_t count = nn_item_count(&g->b);
-    EBB_TRY(ebb_new(&wanted, count + 1, sizeof *wanted, err));
-    for (size_t i = 0; i < count; i++)
-        wanted[i] = (struct tensor_wanted){nn_item_at(&g->b, i)->name, &nn_item_at(&g->b, i)->view};
-    enum ebb_status status = tensor_weights_open(&w, g->weights, &changes, err);
-    if (status == EBB_OK) {
-        status = tensor_weights_check(&w, g->weights, wanted, count, NULL, 0, &list, err);
-        for (size_t i = 0; i < count && status == EBB_OK; i++) {
-            const struct nn_item *item = nn_item_at(&g->b, i);
-            const struct tensor_entry *e = tensor_file_find(&w.all, item->name);
-            void *to = place_of(g, item->leaf);
-            if (to != NULL && e != NULL)
-                (void)tensor_entry_copy(e, (enum tensor_dtype)item->view.dtype, to);
-        }
-        tensor_weights_close(&w);
-    }
-    fputs(ebb_str_c(&list), stderr);
-    ebb_str_fini(&list);
-    ebb_free(wanted);
+    struct ebb_str note = {0};
+    enum ebb_status status = train_forward_load(&g->model, g->weights, &changes, &note, err);
+    fputs(ebb_str_c(&note), stderr);
+    ebb_str_fini(&note);
     return status;
 }
 
@@ -81,10 +47,10 @@ static enum ebb_status find_ports(struct generation *g, const struct tensor_view
                                   struct ebb_error *err)
 {
     size_t found = 0;
-    for (size_t i = 0; i < g->port_count; i++)
-        if (g->ports[i].kind == NN_TOKENS && ++found == 1)
+    for (size_t i = 0; i < g->model.port_count; i++)
+        if (g->model.ports[i].kind == NN_TOKENS && ++found == 1)
             g->token_port = i;
-    const struct tensor_view *v = &g->ports[g->token_port].view;
+    const struct tensor_view *v = &g->model.ports[g->token_port].view;
     if (found != 1 || v->rank != 2 || scores->rank != 2 || scores->dims[0] != v->dims[1] ||
         g->net.model->task != NN_LANGUAGE_MODEL)
         return ebb_fail(err, EBB_EINPUT,
@@ -95,28 +61,21 @@ static enum ebb_status find_ports(struct generation *g, const struct tensor_view
     return EBB_OK;
 }
 
+/* States begin anew; what is no token is generated. */
+static void fill_inputs(struct generation *g)
+{
+    for (size_t i = 0; i < g->model.port_count; i++) {
+        void *to = i != g->token_port ? train_forward_place(&g->model, g->model.inputs[i]) : NULL;
+        if (to != NULL)
+            nn_generate(&g->net, &g->model.ports[i], 0, 0, to);
+    }
+}
+
 static enum ebb_status build(struct generation *g, struct ebb_error *err)
 {
-    size_t count;
-    EBB_TRY(ops_backend_create(&g->backend, NULL, NULL, NULL, 1, err));
-    EBB_TRY(tensor_session_create(&g->s, g->backend, err));
-    nn_builder_init(&g->b, g->s, &(struct nn_mode){.is_training = false});
-    g->has_builder = true;
-    g->port_count = nn_inputs(&g->net, 1, g->ports);
-    EBB_TRY(nn_leaves(&g->b, &g->net, 1, g->inputs, err));
-    EBB_TRY(nn_build(&g->b, &g->net, g->inputs, g->outputs, &count, err));
-    EBB_TRY(find_ports(g, tensor_view_of(g->s, g->outputs[0].id), err));
-    g->outputs[0].id = ops_contiguous(g->s, g->outputs[0].id);
-    tensor_keep(g->s, g->outputs[0].id);
-    EBB_TRY(tensor_status(g->s, err));
-    EBB_TRY(tensor_finish(g->s, g->net.model->name, &g->trace, err));
-    EBB_TRY(ops_host_create(&g->host, g->trace, g->backend, err));
-    g->has_host = true;
-    for (size_t i = 0; i < g->port_count; i++) {
-        void *to = place_of(g, g->inputs[i]);
-        if (to != NULL)
-            nn_generate(&g->net, &g->ports[i], 0, 0, to);
-    }
+    struct train_forward *m = &g->model;
+    EBB_TRY(train_forward_open(m, &g->net, 1, NN_FP32, false, err));
+    EBB_TRY(find_ports(g, tensor_view_of(m->session, m->outputs[0].id), err));
     return load_weights(g, err);
 }
 
@@ -186,16 +145,12 @@ static enum ebb_status make_one(struct generation *g, struct ebb_mt19937 *rng,
                                 struct ebb_error *err)
 {
     size_t seen = g->token_count < (size_t)g->length ? g->token_count : (size_t)g->length;
-    int64_t *in = place_of(g, g->inputs[g->token_port]);
+    int64_t *in = train_forward_place(&g->model, g->model.inputs[g->token_port]);
     for (int64_t i = 0; i < g->length; i++)
         in[i] = (size_t)i < seen ? g->tokens[g->token_count - seen + (size_t)i] : 0;
-    for (size_t i = 0; i < g->port_count; i++) { /* states begin anew */
-        void *to = i != g->token_port ? place_of(g, g->inputs[i]) : NULL;
-        if (to != NULL)
-            nn_generate(&g->net, &g->ports[i], 0, 0, to);
-    }
-    EBB_TRY(ops_host_run(&g->host, err));
-    const float *scores = place_of(g, g->outputs[0].id);
+    fill_inputs(g);
+    EBB_TRY(train_forward_run(&g->model, err));
+    const float *scores = train_forward_place(&g->model, g->model.outputs[0].id);
     int64_t *more = ebb_realloc(g->tokens, g->token_count + 1, sizeof *more);
     if (more == NULL)
         return ebb_no_memory(err, g->token_count * sizeof *more);
@@ -247,21 +202,6 @@ static int print(const struct generation *g)
     return code;
 }
 
-static void finish(struct generation *g)
-{
-    if (g->has_host)
-        ops_host_destroy(&g->host);
-    trace_destroy(g->trace);
-    if (g->has_builder)
-        nn_builder_fini(&g->b);
-    if (g->s != NULL)
-        tensor_session_destroy(g->s);
-    if (g->backend != NULL)
-        ops_backend_destroy(g->backend);
-    data_close(g->set);
-    ebb_free(g->tokens);
-}
-
 static int run(int argc, char **argv)
 {
     struct generation g = {.changes.seed = -1, .count = 100, .seed = 1, .temperature = 1};
@@ -303,7 +243,9 @@ static int run(int argc, char **argv)
         code = cli_train_open(&g.file, args.positional[0], &g.changes);
         if (code < 0)
             code = generate(&g, &err) == EBB_OK ? print(&g) : cli_report(&err);
-        finish(&g);
+        train_forward_close(&g.model);
+        data_close(g.set);
+        ebb_free(g.tokens);
         cli_train_close(&g.file);
     }
     cli_args_fini(&args);

@@ -11,7 +11,6 @@
 #include "cli/cmd_model.h"
 #include "cli/cmd_trace.h"
 #include "cli/json.h"
-#include "ops/ops.h"
 
 struct eval {
     struct nn_config config;
@@ -19,20 +18,8 @@ struct eval {
     int64_t batch, seed;
     const char *file, *weights_file, *input_file;
     bool as_json, is_init;
-    void *backend;
-    struct tensor_session *s;
-    struct nn_builder b;
-    struct nn_port ports[NN_PORTS];
-    size_t port_count;
-    tensor_id inputs[NN_PORTS];
-    struct nn_output outputs[NN_PORTS];
-    size_t output_count;
-    struct trace *trace;
-    struct ops_host host;
-    bool has_host;
-    struct tensor_weights weights;
+    struct train_forward model;
     struct cli_list rename, transpose;
-    bool has_weights;
     struct tensor_to_write *items; /* what the result file holds */
     size_t item_count;
     struct ebb_arena arena; /* names, weights, a model file */
@@ -45,15 +32,9 @@ static size_t view_bytes(const struct tensor_view *v)
 
 static enum ebb_status build(struct eval *e, struct ebb_error *err)
 {
-    EBB_TRY(ops_backend_create(&e->backend, NULL, NULL, NULL, 1, err));
-    EBB_TRY(tensor_session_create(&e->s, e->is_init ? NULL : e->backend, err));
-    nn_builder_init(&e->b, e->s, &(struct nn_mode){.precision = e->precision});
-    e->port_count = nn_inputs(&e->config, e->batch, e->ports);
-    EBB_TRY(nn_leaves(&e->b, &e->config, e->batch, e->inputs, err));
-    EBB_TRY(nn_build(&e->b, &e->config, e->inputs, e->outputs, &e->output_count, err));
-    size_t n = nn_item_count(&e->b) + 2 * NN_PORTS;
-    e->items = ebb_calloc(n, sizeof *e->items);
-    return e->items != NULL ? EBB_OK : ebb_no_memory(err, n * sizeof *e->items);
+    EBB_TRY(train_forward_open(&e->model, &e->config, e->batch, e->precision, e->is_init, err));
+    size_t n = nn_item_count(&e->model.builder) + 2 * NN_PORTS;
+    return ebb_new(&e->items, n, sizeof *e->items, err);
 }
 
 static void add(struct eval *e, const char *kind, const char *name, const struct tensor_view *view,
@@ -72,54 +53,28 @@ static enum ebb_status load_weights(struct eval *e, struct ebb_error *err)
 {
     struct tensor_changes changes = {e->rename.items, e->rename.count, e->transpose.items,
                                      e->transpose.count};
-    struct tensor_wanted *wanted;
-    struct ebb_str list = {0};
-    size_t count = nn_item_count(&e->b);
-    EBB_TRY(tensor_weights_open(&e->weights, e->weights_file, &changes, err));
-    e->has_weights = true;
-    EBB_TRY(ebb_new(&wanted, count + 1, sizeof *wanted, err));
-    for (size_t i = 0; i < count; i++)
-        wanted[i] = (struct tensor_wanted){nn_item_at(&e->b, i)->name, &nn_item_at(&e->b, i)->view};
-    enum ebb_status status =
-        tensor_weights_check(&e->weights, e->weights_file, wanted, count, NULL, 0, &list, err);
-    fputs(ebb_str_c(&list), stderr);
-    ebb_str_fini(&list);
-    ebb_free(wanted);
+    struct ebb_str note = {0};
+    enum ebb_status status = train_forward_load(&e->model, e->weights_file, &changes, &note, err);
+    fputs(ebb_str_c(&note), stderr);
+    ebb_str_fini(&note);
     return status;
 }
 
-/* Counters may be missing: they begin at zero. */
-static enum ebb_status copy_weight(struct eval *e, const struct nn_item *item, void *dst,
-                                   struct ebb_error *err)
-{
-    const struct tensor_entry *w = tensor_file_find(&e->weights.all, item->name);
-    if (w == NULL)
-        memset(dst, 0, view_bytes(&item->view));
-    else if (!tensor_entry_copy(w, (enum tensor_dtype)item->view.dtype, dst))
-        return ebb_fail(err, EBB_EINPUT, "%s: '%s' has numbers of another kind", e->weights_file,
-                        item->name);
-    return EBB_OK;
-}
-
-/* Every item into the place that `at` gives it; NULL: nothing reads it. */
+/* Initial values of every item, in the place that `at` gives it; NULL: nothing reads it. */
 static enum ebb_status fill_items(struct eval *e,
                                   void *(*at)(struct eval *, const struct nn_item *),
                                   struct ebb_error *err)
 {
     struct nn_initializer *init = NULL;
-    enum ebb_status status = EBB_OK;
-    if (!e->has_weights)
-        status = nn_initializer_create(&init, &e->b, e->config.generator, (uint64_t)e->seed, err);
-    for (size_t i = 0; i < nn_item_count(&e->b) && status == EBB_OK; i++) {
-        const struct nn_item *item = nn_item_at(&e->b, i);
-        void *dst = at(e, item);
-        if (dst != NULL && e->has_weights)
-            status = copy_weight(e, item, dst, err);
-        else if (dst != NULL)
+    const struct nn_builder *b = &e->model.builder;
+    EBB_TRY(nn_initializer_create(&init, b, e->config.generator, (uint64_t)e->seed, err));
+    for (size_t i = 0; i < nn_item_count(b); i++) {
+        void *dst = at(e, nn_item_at(b, i));
+        if (dst != NULL)
             nn_initialize(init, i, dst);
     }
     nn_initializer_destroy(init);
-    return status;
+    return EBB_OK;
 }
 
 static void *in_arena(struct eval *e, const struct nn_item *item)
@@ -137,8 +92,8 @@ static enum ebb_status check_room(const struct eval *e, struct ebb_error *err)
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     uint64_t room = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
     uint64_t sum = 0;
-    for (size_t i = 0; i < nn_item_count(&e->b); i++)
-        sum += view_bytes(&nn_item_at(&e->b, i)->view);
+    for (size_t i = 0; i < nn_item_count(&e->model.builder); i++)
+        sum += view_bytes(&nn_item_at(&e->model.builder, i)->view);
     if (sum <= room)
         return EBB_OK;
     ebb_format_bytes(sum, needs, sizeof needs);
@@ -146,17 +101,16 @@ static enum ebb_status check_room(const struct eval *e, struct ebb_error *err)
     return ebb_fail(err, EBB_ENOMEM, "the weights take %s, this machine has %s", needs, has);
 }
 
-static void *in_host(struct eval *e, const struct nn_item *item)
+static void *in_model(struct eval *e, const struct nn_item *item)
 {
-    uint32_t t = tensor_trace_id(e->s, item->leaf);
-    return t == TRACE_NONE ? NULL : ops_host_tensor(&e->host, t);
+    return train_forward_place(&e->model, item->leaf);
 }
 
 /* ---- one evaluation -------------------------------------------------------------------------- */
 
 static void fill_input(struct eval *e, size_t i, void *dst)
 {
-    const struct nn_port *port = &e->ports[i];
+    const struct nn_port *port = &e->model.ports[i];
     int64_t n = tensor_count(&port->view), most = nn_config_int(&e->config, "vocabulary", 2);
     uint64_t state = (uint64_t)e->seed + i;
     if (strcmp(port->name, "segments") == 0)
@@ -180,10 +134,10 @@ static void fill_input(struct eval *e, size_t i, void *dst)
 static enum ebb_status read_input(struct eval *e, const struct tensor_weights *arrays, size_t i,
                                   void *dst, struct ebb_error *err)
 {
-    const struct nn_port *port = &e->ports[i];
+    const struct nn_port *port = &e->model.ports[i];
     const struct tensor_entry *a = tensor_file_find(&arrays->all, port->name);
     char want[96], found[96];
-    if (a == NULL && e->port_count == 1 && arrays->all.count == 1)
+    if (a == NULL && e->model.port_count == 1 && arrays->all.count == 1)
         a = &arrays->all.entries[0];
     if (a == NULL && port->is_generated) {
         nn_generate(&e->config, port, (uint64_t)e->seed, 0, dst);
@@ -222,10 +176,10 @@ static enum ebb_status read_inputs(struct eval *e, struct ebb_error *err)
     struct tensor_weights arrays;
     enum ebb_status status = EBB_OK;
     EBB_TRY(tensor_weights_open(&arrays, e->input_file, NULL, err));
-    for (size_t i = 0; i < e->port_count && status == EBB_OK; i++) {
-        uint32_t t = tensor_trace_id(e->s, e->inputs[i]);
-        if (t != TRACE_NONE)
-            status = read_input(e, &arrays, i, ops_host_tensor(&e->host, t), err);
+    for (size_t i = 0; i < e->model.port_count && status == EBB_OK; i++) {
+        void *to = train_forward_place(&e->model, e->model.inputs[i]);
+        if (to != NULL)
+            status = read_input(e, &arrays, i, to, err);
     }
     tensor_weights_close(&arrays);
     return status;
@@ -233,29 +187,22 @@ static enum ebb_status read_inputs(struct eval *e, struct ebb_error *err)
 
 static enum ebb_status evaluate(struct eval *e, struct ebb_error *err)
 {
-    for (size_t i = 0; i < e->output_count; i++) {
-        e->outputs[i].id = ops_contiguous(e->s, e->outputs[i].id);
-        tensor_keep(e->s, e->outputs[i].id);
-    }
-    EBB_TRY(tensor_status(e->s, err));
-    EBB_TRY(tensor_finish(e->s, e->config.model->name, &e->trace, err));
-    EBB_TRY(ops_host_create(&e->host, e->trace, e->backend, err));
-    e->has_host = true;
-    EBB_TRY(fill_items(e, in_host, err));
-    for (size_t i = 0; i < e->port_count; i++) {
-        uint32_t t = tensor_trace_id(e->s, e->inputs[i]);
-        if (t == TRACE_NONE)
+    struct train_forward *m = &e->model;
+    EBB_TRY(e->weights_file != NULL ? load_weights(e, err) : fill_items(e, in_model, err));
+    for (size_t i = 0; i < m->port_count; i++) {
+        void *to = train_forward_place(m, m->inputs[i]);
+        if (to == NULL)
             continue;
         if (e->input_file == NULL)
-            fill_input(e, i, ops_host_tensor(&e->host, t));
-        add(e, "input/", e->ports[i].name, &e->ports[i].view, ops_host_tensor(&e->host, t));
+            fill_input(e, i, to);
+        add(e, "input/", m->ports[i].name, &m->ports[i].view, to);
     }
     if (e->input_file != NULL)
         EBB_TRY(read_inputs(e, err));
-    EBB_TRY(ops_host_run(&e->host, err));
-    for (size_t i = 0; i < e->output_count; i++)
-        add(e, "output/", e->outputs[i].name, tensor_view_of(e->s, e->outputs[i].id),
-            ops_host_tensor(&e->host, tensor_trace_id(e->s, e->outputs[i].id)));
+    EBB_TRY(train_forward_run(m, err));
+    for (size_t i = 0; i < m->output_count; i++)
+        add(e, "output/", m->outputs[i].name, tensor_view_of(m->session, m->outputs[i].id),
+            train_forward_place(m, m->outputs[i].id));
     return EBB_OK;
 }
 
@@ -264,31 +211,12 @@ static enum ebb_status work(struct eval *e, struct ebb_error *err)
     if (e->input_file != NULL)
         EBB_TRY(find_batch(e, err));
     EBB_TRY(build(e, err));
-    if (e->weights_file != NULL)
-        EBB_TRY(load_weights(e, err));
     if (e->is_init)
         EBB_TRY(check_room(e, err));
     EBB_TRY(e->is_init ? fill_items(e, in_arena, err) : evaluate(e, err));
-    if (e->is_init && e->item_count < nn_item_count(&e->b))
+    if (e->is_init && e->item_count < nn_item_count(&e->model.builder))
         return ebb_no_memory(err, e->arena.total_bytes);
     return tensor_file_write(e->file, e->items, e->item_count, err);
-}
-
-static void close_eval(struct eval *e)
-{
-    if (e->has_host)
-        ops_host_destroy(&e->host);
-    if (e->trace != NULL)
-        trace_destroy(e->trace);
-    if (e->has_weights)
-        tensor_weights_close(&e->weights);
-    ebb_free(e->items);
-    if (e->s != NULL) {
-        nn_builder_fini(&e->b);
-        tensor_session_destroy(e->s);
-    }
-    if (e->backend != NULL)
-        ops_backend_destroy(e->backend);
 }
 
 static int finish(struct eval *e)
@@ -307,7 +235,8 @@ static int finish(struct eval *e)
     } else {
         printf("%s: %zu tensors\n", e->file, e->item_count);
     }
-    close_eval(e);
+    train_forward_close(&e->model);
+    ebb_free(e->items);
     return code;
 }
 
@@ -387,6 +316,7 @@ static int run_eval(int argc, char **argv)
             "  ebb model eval unet --set planes=4 --weights w.safetensors -o out.safetensors\n"
             "  ebb model eval ./net.yaml --weights w.pt --input x.npz -o out.npz\n",
         CLI_OPTIONS(options),
+        CLI_NEEDS({"rename", "weights"}, {"transpose", "weights"}, {"batch", "!input"}),
         CLI_LIMITS({"seed", 0, 9e18}, {"batch", 1, 1 << 24}),
         CLI_POSITIONAL(1, 1)};
     return run(&e, &spec, &precision, &set, argc, argv);

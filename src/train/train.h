@@ -24,6 +24,7 @@
 #include "base/report.h"
 #include "base/status.h"
 #include "data/data.h"
+#include "nn/nn.h"
 #include "optim/optim.h"
 #include "tensor/tensor.h"
 #include "trace/trace.h"
@@ -148,10 +149,35 @@ struct train_model {
 /* One training step; without an optimizer only the forward pass, as in evaluation. */
 enum ebb_status train_model_trace(const struct train_model *model, struct trace **trace,
                                   struct ebb_error *err);
-struct nn_stats;
 /* Sizes, work and bytes of forward and backward pass. */
 enum ebb_status train_model_stats(const struct train_model *model, struct nn_stats *stats,
                                   struct ebb_error *err);
+
+/* Evaluated on this processor, everything kept (forward.c). */
+struct train_forward {
+    void *backend;
+    struct tensor_session *session;
+    struct nn_builder builder; /* whose items are the weights */
+    struct nn_port ports[NN_PORTS];
+    tensor_id inputs[NN_PORTS]; /* of the ports */
+    size_t port_count;
+    struct nn_output outputs[NN_PORTS]; /* contiguous */
+    size_t output_count;
+    struct trace *trace;
+    struct ops_host *host;
+};
+/* is_dry: recorded only, so that items and sizes are known: nothing has a place. */
+enum ebb_status train_forward_open(struct train_forward *forward, const struct nn_config *net,
+                                   int64_t batch, enum nn_precision precision, bool is_dry,
+                                   struct ebb_error *err);
+void train_forward_close(struct train_forward *forward); /* all zero is fine */
+/* Where an input, an item or an output lies; NULL: nothing reads it. */
+void *train_forward_place(const struct train_forward *forward, tensor_id id);
+/* Weights into their places; *note: what of the file is not used, a line each. */
+enum ebb_status train_forward_load(struct train_forward *forward, const char *path,
+                                   const struct tensor_changes *changes, struct ebb_str *note,
+                                   struct ebb_error *err);
+enum ebb_status train_forward_run(struct train_forward *forward, struct ebb_error *err);
 
 /* ---- measuring --------------------------------------------------------------------------------- */
 
