@@ -335,6 +335,44 @@ static int parse_words(struct parse *p, int argc, char **argv)
     return GO_ON;
 }
 
+/* Index of the option that the word names; the words of a spec are right. */
+static size_t option_index(const struct cli_spec *spec, const char *word, size_t length)
+{
+    size_t i = 0;
+    while (strncmp(spec->options[i].name, word, length) != 0 || spec->options[i].name[length])
+        i++;
+    return i;
+}
+
+static int check_needs(const struct parse *p)
+{
+    const struct cli_spec *spec = p->spec;
+    for (size_t i = 0; i < spec->need_count; i++) {
+        const struct cli_need *need = &spec->needs[i];
+        bool is_never = need->others[0] == '!', has_one = false;
+        struct ebb_str names = {0};
+        size_t n = 0;
+        const char *word;
+        for (size_t k = 0; (word = ebb_words_at(need->others + is_never, k, &n)) != NULL; k++) {
+            size_t at = option_index(spec, word, n);
+            const char *value = spec->options[at].value;
+            has_one = has_one || p->is_seen[at];
+            ebb_str_printf(&names, "%s--%.*s%s%s", k > 0 ? " or " : "", (int)n, word,
+                           value && !is_never ? " " : "", value && !is_never ? value : "");
+        }
+        int code = GO_ON;
+        if (p->is_seen[option_index(spec, need->name, strlen(need->name))] && has_one == is_never)
+            code = usage_fail(p,
+                              is_never ? "--%s does nothing beside %s: leave one of them away"
+                                       : "--%s needs %s: alone it does nothing",
+                              need->name, ebb_str_c(&names));
+        ebb_str_fini(&names);
+        if (code != GO_ON)
+            return code;
+    }
+    return GO_ON;
+}
+
 /* ---- rows that commands about experiments share --------------------------------------------- */
 
 #define WHERE_ROWS 5
@@ -377,6 +415,8 @@ static int parse_all(const struct cli_spec *spec, int argc, char **argv, struct 
     struct parse p = {.spec = spec, .args = args};
     p.is_seen = ebb_calloc(spec->option_count + 1, sizeof *p.is_seen);
     int code = p.is_seen != NULL ? parse_words(&p, argc, argv) : out_of_memory();
+    if (code == GO_ON)
+        code = check_needs(&p);
     ebb_free(p.is_seen);
     if (code == GO_ON && spec->where != NULL && spec->where->is_csv && spec->where->is_json)
         code = usage_fail(&p, "only one of --csv and --json");

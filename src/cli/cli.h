@@ -84,6 +84,15 @@ struct cli_limit {
     .limits = (const struct cli_limit[]){__VA_ARGS__},                                             \
     .limit_count = sizeof((const struct cli_limit[]){__VA_ARGS__}) / sizeof(struct cli_limit)
 
+/* An option that does nothing alone, or nothing beside another: the parser refuses it. */
+struct cli_need {
+    const char *name;
+    const char *others; /* "checkpoint"; "host file": one of them; "!resume": not beside it */
+};
+#define CLI_NEEDS(...)                                                                             \
+    .needs = (const struct cli_need[]){__VA_ARGS__},                                               \
+    .need_count = sizeof((const struct cli_need[]){__VA_ARGS__}) / sizeof(struct cli_need)
+
 /* Members of a cli_spec: options, an array or its rows in place; how many arguments besides. */
 #define CLI_OPTIONS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof *(rows)
 #define CLI_OPTION_ROWS(...) CLI_OPTIONS(((const struct cli_option[]){__VA_ARGS__}))
@@ -97,6 +106,8 @@ struct cli_spec {
     size_t option_count;
     const struct cli_limit *limits; /* of options of kind CLI_INT and CLI_DOUBLE */
     size_t limit_count;
+    const struct cli_need *needs;
+    size_t need_count;
     size_t min_positional, max_positional;
     struct cli_where *where; /* commands about experiments: filled by the rows of cli_where; NULL =
                                 the command has none of them */

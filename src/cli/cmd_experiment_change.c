@@ -330,6 +330,10 @@ int cli_experiment_check_set(struct cli_call *c)
     if (is_gc && (has_value || o->keep_best < 0 || o->keep_trial_best < 0 || o->keep_latest < 0))
         return cli_usage_error("set gc-policy: --save-experiment-best, --save-trial-best and "
                                "--save-trial-latest are needed, each at least 0");
+    if (!is_gc &&
+        (o->keep_best >= 0 || o->keep_trial_best >= 0 || o->keep_latest >= 0 || o->is_sure))
+        return cli_usage_error("set %s: the options --save-... and --yes belong to gc-policy",
+                               what);
     return is_gc || has_value ? -1 : cli_usage_error("set %s: the value is missing", what);
 }
 

@@ -480,6 +480,7 @@ static int run(int argc, char **argv)
             {"output", 'o', CLI_STRING, &o.output, "FILE", "write the chart as .svg, .png or .pdf"},
             {"no-chart", 0, CLI_FLAG, &o.no_chart, NULL, "tables only"},
             {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object"}),
+        CLI_NEEDS({"no-chart", "!output json"}, {"layers", "!json"}),
         CLI_LIMITS({"layers", 1, 1e9}, {"threads", 0, 4096}),
         CLI_POSITIONAL(1, 1),
     };

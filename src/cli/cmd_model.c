@@ -404,6 +404,8 @@ static int run_show(int argc, char **argv)
             "  ebb model show GPT_175B\n"
             "  ebb model show cifar_resnet20 --set blocks=1,1,1 --set planes=8\n",
         CLI_OPTIONS(options),
+        CLI_NEEDS({"all", "!as-file json"}, {"batch", "!as-file"}, {"precision", "!as-file"},
+                  {"json", "!as-file"}),
         CLI_LIMITS({"batch", 1, 1 << 24}),
         CLI_POSITIONAL(1, 1)};
     struct cli_args args;

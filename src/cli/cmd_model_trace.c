@@ -145,6 +145,7 @@ static int run(int argc, char **argv)
             {"forward", 0, CLI_FLAG, &j.is_forward, NULL,
              "only the forward pass, as in evaluation"},
             {CLI_MODEL_JSON(&as_json)}),
+        CLI_NEEDS({"optimizer", "!forward"}, {"opt", "!forward"}),
         CLI_LIMITS({"batch", 1, 1 << 24}, {"threads", 0, 4096}),
         CLI_POSITIONAL(1, 1)};
     struct cli_args args;

@@ -435,6 +435,7 @@ static int run(int argc, char **argv)
              "draw the chart as text below the table (a terminal gets it anyway)"},
             {"json", 0, CLI_FLAG, &wishes.is_json, NULL,
              "one JSON object: searcher, seed, trials, steps, rows, brackets"}),
+        CLI_NEEDS({"terminal", "!json"}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;

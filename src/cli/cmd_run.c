@@ -399,6 +399,8 @@ static int run(int argc, char **argv)
                         {"output", 'o', CLI_STRING, &o.output, "DIR",
                          "where the charts go; else charts/experiment-ID of the state directory"},
                         {"no-charts", 0, CLI_FLAG, &o.has_no_charts, NULL, "write no charts"}),
+        CLI_NEEDS({"test-mode", "!resume"}, {"config", "!resume"}, {"template", "!resume"},
+                  {"git", "!resume"}, {"output", "!no-charts"}),
         CLI_LIMITS({"slots", 1, 4096}),
         .max_positional = 2,
         .where = &o.where,

@@ -146,10 +146,6 @@ static int refuse_unused(const struct settings *set, enum exec_rules rules)
         {set->copy_rate != NOT_GIVEN, is_simrd, "copy-rate", "--rules ebb"},
         {set->wants_floor, is_simrd, "floor", "--rules ebb"},
         {set->wants_floor, has_tier, "floor", "a run without --host and --file"},
-        {set->wants_floor, set->no_floor, "floor", "no --no-floor beside it"},
-        {set->host_rate != NOT_GIVEN, !set->host_bytes, "host-rate", "--host BYTES"},
-        {set->file_rate != NOT_GIVEN, !set->file_bytes, "file-rate", "--file BYTES"},
-        {set->latency_ns != NOT_GIVEN, !has_tier, "latency", "--host or --file"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].is_given && rows[i].is_unused)
@@ -433,6 +429,8 @@ static int run(int argc, char **argv)
             "ebb sim LOG... --policy P[,P...] (--ratio R[,R...] | --budget B[,B...]) [options]",
         .description = text ? text : description,
         CLI_OPTIONS(options),
+        CLI_NEEDS({"floor", "!no-floor"}, {"host-rate", "host"}, {"file-rate", "file"},
+                  {"latency", "host file"}),
         CLI_LIMITS({"limit", 0, 1e9}, {"seed", 0, 1e18}, {"repeat", 1, 1e9}, {"jobs", 1, 4096},
                    {"copy-rate", 1e-6, 1e6}, {"host-rate", 1e-6, 1e6}, {"file-rate", 1e-6, 1e6},
                    {"latency", 0, 1e12}),

@@ -630,6 +630,10 @@ static int open_and_train(const char *path, struct settings *o)
             code = cli_usage_error("%s: the batches of a trial do not make one update of %" PRId64
                                    " (optimizations.aggregation_frequency)",
                                    path, file.config.accumulate);
+        else if (o->changes.file_path && !o->profile && file.config.file_bytes == 0)
+            code = cli_usage_error("--file-path needs --file BYTES, or memory.file in %s: without "
+                                   "it no file is made",
+                                   path);
         else
             code = train(&s);
     }
@@ -738,6 +742,10 @@ static int run(int argc, char **argv)
                        "--checkpoint-every 50\n"
                        "  ebb train exp.yaml --resume ckpt\n",
         CLI_OPTIONS(options),
+        CLI_NEEDS({"checkpoint-every", "checkpoint"}, {"any-threads", "resume"},
+                  {"rename", "init-weights"}, {"transpose", "init-weights"},
+                  {"fresh", "init-weights"}, {"patience", "validate-every"},
+                  {"validate-every", "!no-validation"}),
         CLI_LIMITS({"checkpoint-every", 1, 1e18}, {"workers", 0, 256}, {"updates", 0, 1e18},
                    {"validate-every", 0, 1e18}, {"patience", 1, 1e18}, {"threads", 0, 4096},
                    {"seed", 0, 9e18}),
@@ -745,8 +753,6 @@ static int run(int argc, char **argv)
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
-    if (code < 0 && o.patience && !o.validate_every)
-        code = cli_usage_error("--patience counts validations: give --validate-every N, too");
     if (code < 0)
         code = open_and_train(args.positional[0], &o);
     cli_args_fini(&args);

@@ -207,10 +207,6 @@ static int check_download(struct cli_call *c)
     const struct options *o = c->options;
     if ((o->is_best ? 1 : 0) + (o->is_latest ? 1 : 0) + (o->uuid != NULL ? 1 : 0) != 1)
         return cli_usage_error("give exactly one of --best, --latest and --uuid");
-    if (o->metric != NULL && !o->is_best)
-        return cli_usage_error("--metric-name goes with --best");
-    if (o->smaller != NULL && o->metric == NULL)
-        return cli_usage_error("--smaller-is-better goes with --metric-name");
     if (o->smaller != NULL && strcmp(o->smaller, "true") != 0 && strcmp(o->smaller, "false") != 0)
         return cli_usage_error("--smaller-is-better is true or false");
     return -1;
@@ -270,6 +266,7 @@ static const struct cli_verb verbs[] = {
              "Example:\n"
              "  ebb trial download 12 --best -o model",
      CLI_OPTIONS(download_options),
+     CLI_NEEDS({"metric-name", "best"}, {"smaller-is-better", "metric-name"}, {"quiet", "!json"}),
      .json_help = "print the checkpoint as JSON",
      .check = check_download,
      .run = download},

@@ -85,10 +85,17 @@ static enum ebb_status list_tokens(struct cli_call *c, struct ebb_error *err)
 static enum ebb_status token(struct cli_call *c, struct ebb_error *err)
 {
     const struct ebb_doc_node *root;
+    const struct options *o = c->options;
     int64_t id;
-    if (c->word_count == 1 && strcmp(c->words[0], "list") == 0)
+    bool is_list = c->word_count == 1 && strcmp(c->words[0], "list") == 0;
+    bool is_revoke = strcmp(c->words[0], "revoke") == 0;
+    if ((is_list || is_revoke) && (o->is_read_only || o->days > 0))
+        return ebb_fail(err, EBB_EINPUT,
+                        "token %s: --read-only and --days belong to a token that is made",
+                        c->words[0]);
+    if (is_list)
         return list_tokens(c, err);
-    if (strcmp(c->words[0], "revoke") != 0)
+    if (!is_revoke)
         return c->word_count == 1 ? make_token(c, err)
                                   : ebb_fail(err, EBB_EINPUT,
                                              "'%s': give NAME, or list, or revoke ID", c->words[0]);

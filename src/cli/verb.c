@@ -126,6 +126,8 @@ static bool make_spec(struct cli_call *c, const struct cli_noun *noun, struct cl
     spec->options = options;
     spec->option_count = v->option_count;
     spec->limits = limits;
+    spec->needs = v->needs;
+    spec->need_count = v->need_count;
     spec->min_positional = v->min_words;
     spec->max_positional = v->max_words;
     spec->where = &c->where;

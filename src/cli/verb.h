@@ -51,6 +51,8 @@ struct cli_verb {
     const char *text;
     const struct cli_field *options;
     size_t option_count;
+    const struct cli_need *needs;
+    size_t need_count;
     const char *json_help;
     bool has_csv;
     bool is_live; /* what only a running master knows: a note says when there is none */

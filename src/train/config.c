@@ -266,10 +266,33 @@ static void read_loss(const struct section *s)
     s->draft->config.loss = &s->draft->loss;
 }
 
+/* A link to where nothing is swapped says nothing. */
+static void check_links(const struct section *s)
+{
+    static const char *const links[] = {"link_bandwidth", "link_latency"};
+    const struct train_config *c = &s->draft->config;
+    const struct {
+        const char *name;
+        const uint64_t *bytes;
+        const char *why;
+    } tiers[] = {
+        {"host", &c->host_bytes, "does nothing without room there, allowed with host > 0"},
+        {"file", &c->file_bytes, "does nothing without room there, allowed with file > 0"}};
+    for (size_t i = 0; i < 2; i++) {
+        struct ebb_path at = {.up = &s->path, .key = links[i]};
+        const struct ebb_doc_node *link = ebb_doc_given(s->map, links[i]);
+        for (size_t t = 0; t < 2; t++)
+            if (ebb_doc_given(link, tiers[t].name) && *tiers[t].bytes == 0 &&
+                ebb_reading_is_good(s->reading, tiers[t].bytes))
+                ebb_reading_wrong(s->reading, &at, link, tiers[t].name, tiers[t].why);
+    }
+}
+
 static void read_memory(const struct section *s)
 {
     struct draft *d = s->draft;
     read_rows(s, &memory_keys, false);
+    check_links(s);
     d->config.threads = (int)d->threads;
     d->config.is_split = d->master_weights == 1;
     if (d->config.is_split && d->config.precision != TRAIN_BF16)

@@ -15,15 +15,19 @@ fail() {
     failed=$((failed + 1))
 }
 
-# expect CODE COMMAND...: run, keep stdout in out and stderr in err
+# expect CODE COMMAND...: run, keep stdout in out and stderr in err: files, and variables
 expect() {
     local code=$1 got
     shift
     checks=$((checks + 1))
     timeout 300 "$@" >out 2>err </dev/null
     got=$?
+    out=$(tr -d '\0' <out) err=$(tr -d '\0' <err)
     [ "$got" = "$code" ] || fail "exit $got instead of $code: ${*:2} ($(tail -1 out) $(head -1 err))"
 }
+
+# value KEY: in the last line of out
+value() { tail -n 1 out | sed -E "s/.*\"$1\": (\"([^\"]*)\"|([^,}]*)).*/\2\3/"; }
 
 # contains FILE TEXT
 contains() {

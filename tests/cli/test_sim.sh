@@ -147,7 +147,7 @@ refused ">= 1e-06, <= " --copy-rate 0
 refused ">= 0, <= " --seed -1
 refused "needs --host BYTES" --host-rate 5
 refused "needs --file BYTES" --file-rate 5
-refused "needs --host or --file" --latency 5
+refused "needs --host BYTES or --file BYTES" --latency 5
 refused "needs --rules ebb" --rules simrd --copy-rate 3
 refused "needs --rules ebb" --rules simrd --sampling
 refused "needs --rules ebb" --rules simrd --floor

@@ -1,46 +1,15 @@
 # ebb train and ebb explain: broken sections, one result at every budget, checkpoints that survive
 # kill -9, torn and changed checkpoints, refusal, files written.
 # $1 = ebb, $2 = source folder. EBB_TEST_LONG=1: fifty kills instead of three.
-set -u
-ebb=$1
-source_dir=$2
-checks=0
-failures=0
-
-fail() {
-    failures=$((failures + 1))
-    echo "FAIL: $*"
-}
-
-# expect CODE COMMAND...: runs it; output in $out and $err
-expect() {
-    local want=$1
-    shift
-    checks=$((checks + 1))
-    "$@" >out.txt 2>err.txt </dev/null
-    local got=$?
-    out=$(<out.txt)
-    err=$(<err.txt)
-    [ "$got" -eq "$want" ] || fail "exit $got instead of $want: $*: $err"
-}
-
-# value KEY: of the last line of $out
-value() {
-    tail -n 1 <<<"$out" | sed -E "s/.*\"$1\": (\"([^\"]*)\"|([^,}]*)).*/\2\3/"
-}
-
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+. "$(dirname "$0")/common.sh"
 
 # ---- broken sections: the whole output ----
 cp "$source_dir"/tests/golden/train/* .
 count=0
 for text in *.txt; do
-    [ "$text" = out.txt ] || [ "$text" = err.txt ] && continue
     name=${text%.txt}
     expect 2 "$ebb" experiment validate "$name.yaml"
-    tail -n +2 "$text" | cmp -s - out.txt || fail "output of $name.yaml"
+    tail -n +2 "$text" | cmp -s - out || fail "output of $name.yaml"
     expect 2 "$ebb" train "$name.yaml"
     expect 2 "$ebb" explain "$name.yaml"
     count=$((count + 1))
@@ -193,9 +162,9 @@ expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --resume fulls
 # a policy that is designed and not written: valid, and refused before anything starts
 { grep -v '^memory' gpt.yaml; echo 'memory: {policy: belady}'; } >belady.yaml
 expect 0 "$ebb" experiment validate belady.yaml
-grep -q "note: memory.policy: valid, but this build cannot run it yet" out.txt || fail "no note about belady"
+grep -q "note: memory.policy: valid, but this build cannot run it yet" out || fail "no note about belady"
 expect 1 "$ebb" train gpt.yaml --set memory.policy=belady
-grep -q "memory.policy: valid, but this build cannot run it yet" err.txt || fail "belady is not refused"
+grep -q "memory.policy: valid, but this build cannot run it yet" err || fail "belady is not refused"
 expect 2 "$ebb" train gpt.yaml --set memory.master_weights=split
 [[ $err == *"precision: bf16"* ]] || fail "split weights in fp32: $err"
 
@@ -295,34 +264,33 @@ expect 0 "$ebb" train pictures.yaml --json --updates 8 --resume cut
 [ "$(value weights_sha256)" = "$kept" ] || fail "after mended data: other weights"
 
 # Ctrl-C: a checkpoint, and how to go on
-"$ebb" train gpt.yaml --updates 100000 --checkpoint stop --checkpoint-every 100000 >out.txt 2>err.txt &
+"$ebb" train gpt.yaml --updates 100000 --checkpoint stop --checkpoint-every 100000 >out 2>err &
 pid=$!
 sleep 1.5
 kill -TERM "$pid"
 wait "$pid"
 checks=$((checks + 1))
-grep -q -- "ebb train gpt.yaml --resume stop --updates 100000$" err.txt || fail "no way to go on: $(<err.txt)"
+grep -q -- "ebb train gpt.yaml --resume stop --updates 100000$" err || fail "no way to go on: $(<err)"
 [ "$(ls stop | wc -l)" -eq 1 ] || fail "no checkpoint after SIGTERM"
 
 cp gpt.yaml "a file.yaml"
-"$ebb" train "a file.yaml" --updates 100000 --seed 3 >out.txt 2>err.txt &
+"$ebb" train "a file.yaml" --updates 100000 --seed 3 >out 2>err &
 pid=$!
 sleep 1
 kill -INT "$pid"
 wait "$pid"
 checks=$((checks + 1))
-grep -q -- "'a file.yaml' --resume 'a file.checkpoints' --updates 100000 (and" err.txt || fail "quoting: $(<err.txt)"
+grep -q -- "'a file.yaml' --resume 'a file.checkpoints' --updates 100000 (and" err || fail "quoting: $(<err)"
 
 # trials too short for one update, or longer than numbers are
 expect 2 "$ebb" train gpt.yaml --set optimizations.aggregation_frequency=13
 [[ $err == *"do not make one update of 13"* ]] || fail "a trial without an update: $err"
-timeout -s INT 1 "$ebb" train gpt.yaml --json --set searcher.max_steps=9000000000000000000 >out.txt 2>err.txt
-out=$(<out.txt)
+timeout -s INT 1 "$ebb" train gpt.yaml --json --set searcher.max_steps=9000000000000000000 >out 2>err
 checks=$((checks + 1))
 [ "$(value status)" = interrupted ] && [ "$(value updates)" -gt 0 ] || fail "a very long trial: $out"
 
 # one training at a time in a folder
-"$ebb" train gpt.yaml --updates 100000 --checkpoint one --checkpoint-every 100000 >out.txt 2>err.txt &
+"$ebb" train gpt.yaml --updates 100000 --checkpoint one --checkpoint-every 100000 >out 2>err &
 pid=$!
 sleep 1
 expect 2 "$ebb" train gpt.yaml --checkpoint one
@@ -415,5 +383,4 @@ for tier in "" memory.host=1MiB; do
     done
 done
 
-echo "test_train: $checks checks, $failures failed"
-[ "$failures" -eq 0 ]
+finish

@@ -4,18 +4,14 @@
 
 for file in "$source_dir"/examples/*.yaml; do
     checks=$((checks + 1))
-    "$ebb" experiment validate "$file" >out.txt 2>&1 || fail "$(<out.txt)"
+    "$ebb" experiment validate "$file" >out 2>&1 || fail "$(<out)"
 done
-
-value() { # value KEY: of the last line of out.txt
-    tail -n 1 out.txt | sed -E "s/.*\"$1\": (\"([^\"]*)\"|([^,}]*)).*/\2\3/"
-}
 
 # learns EXAMPLE METRIC below|above LIMIT
 learns() {
     checks=$((checks + 1))
-    if ! "$ebb" train "$source_dir/examples/$1.yaml" --threads 1 --json >out.txt 2>err.txt; then
-        fail "$1: $(<err.txt)"
+    if ! "$ebb" train "$source_dir/examples/$1.yaml" --threads 1 --json >out 2>err; then
+        fail "$1: $(<err)"
         return
     fi
     awk -v x="$(value "$2")" -v limit="$4" -v how="$3" \

@@ -1,31 +1,6 @@
 # ebb train and its folder of checkpoints: one run each, a full disk, a start that fails.
 # $1 = ebb
-set -u
-ebb=$1
-checks=0
-failures=0
-
-fail() {
-    failures=$((failures + 1))
-    echo "FAIL: $*"
-}
-
-# expect CODE COMMAND...: runs it; output in $out and $err
-expect() {
-    local want=$1
-    shift
-    checks=$((checks + 1))
-    "$@" >out.txt 2>err.txt </dev/null
-    local got=$?
-    out=$(<out.txt)
-    err=$(<err.txt)
-    [ "$got" -eq "$want" ] || fail "exit $got instead of $want: $*: $err"
-}
-
-# value KEY: of the last line of $out
-value() {
-    tail -n 1 <<<"$out" | sed -E "s/.*\"$1\": (\"([^\"]*)\"|([^,}]*)).*/\2\3/"
-}
+. "$(dirname "$0")/common.sh"
 
 # interrupt SIGNAL COMMAND...: sends it as soon as updates are done
 interrupt() {
@@ -33,7 +8,7 @@ interrupt() {
     shift
     checks=$((checks + 1))
     rm -f beat.csv
-    "$@" --csv beat.csv --checkpoint-every 1 >out.txt 2>err.txt &
+    "$@" --csv beat.csv >out 2>err &
     local pid=$!
     for ((i = 0; i < 200; i++)); do
         grep -q ,loss, beat.csv 2>/dev/null && break
@@ -41,12 +16,10 @@ interrupt() {
     done
     kill "-$signal" "$pid"
     wait "$pid"
-    err=$(<err.txt)
+    err=$(<err)
 }
 
-work=$(mktemp -d) || exit 1
 trap 'umount "$work/disk" 2>/dev/null; rm -rf "$work"' EXIT
-cd "$work" || exit 1
 cat >gpt.yaml <<'YAML'
 entrypoint: ebb:language_model
 data: {name: language, vocabulary: 40, sequence_length: 16, samples: 400, val_samples: 10}
@@ -96,22 +69,20 @@ expect 1 "$ebb" train gpt.yaml --checkpoint new --csv new.csv --tensorboard /dev
 mkdir disk
 if mount -t tmpfs -o size=8m none disk 2>/dev/null; then
     head -c 8150k /dev/zero >disk/filler
-    timeout -k 5 60     "$ebb" train gpt.yaml "${few[@]}" --updates 6 --checkpoint disk/ck --checkpoint-every 2 >out.txt 2>err.txt &
+    timeout -k 5 60 "$ebb" train gpt.yaml "${few[@]}" --updates 6 --checkpoint disk/ck --checkpoint-every 2 >out 2>err &
     pid=$!
     for ((i = 0; i < 200; i++)); do
-        grep -q "waiting for room" err.txt && break
+        grep -q "waiting for room" err && break
         sleep 0.05
     done
-    grep -q "No space left.*waiting for room" err.txt || fail "a full disk: $(<err.txt)"
+    grep -q "No space left.*waiting for room" err || fail "a full disk: $(<err)"
     rm disk/filler
-    wait "$pid" || fail "after a full disk: $(<err.txt)"
-    out=$(<out.txt)
+    wait "$pid" || fail "after a full disk: $(<err)"
     [ "$(value weights_sha256)" = "$whole" ] || fail "after a full disk: other weights: $out"
-    grep -q "there is room again" err.txt || fail "nothing said about room: $(<err.txt)"
+    grep -q "there is room again" err || fail "nothing said about room: $(<err)"
     checks=$((checks + 1))
 else
     echo "note: a file system cannot be mounted here: no full disk"
 fi
 
-echo "test_train_folder: $checks checks, $failures failed"
-[ "$failures" -eq 0 ]
+finish
