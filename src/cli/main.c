@@ -18,6 +18,7 @@
     X(serve)                                                                                       \
     X(ui)                                                                                          \
     X(train)                                                                                       \
+    X(bench)                                                                                       \
     X(eval)                                                                                        \
     X(generate)                                                                                    \
     X(explain)                                                                                     \

@@ -16,6 +16,7 @@
 #include "base/heap.h"
 #include "cli/board.h"
 #include "cli/cli.h"
+#include "cli/share.h"
 #include "cli/site.h"
 #include "cli/train_file.h"
 
@@ -90,30 +91,13 @@ static enum ebb_status greet(struct cli_master *m, struct ebb_error *err)
  * tree. NULL = nowhere; then Python must find it by itself. */
 static char *find_python_path(void)
 {
-    static const char *const places[] = {"../share/ebb/python", "../clients/python",
-                                         "../../clients/python"};
-    char program[4096];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n <= 0)
+    char path[PATH_MAX];
+    if (!cli_share_find("python/ebb_client/__init__.py", "clients/python/ebb_client/__init__.py",
+                        path, sizeof path))
         return NULL;
-    program[n] = '\0';
-    char *slash = strrchr(program, '/');
-    if (slash == NULL)
-        return NULL;
-    *slash = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        struct ebb_str path = {0};
-        ebb_str_printf(&path, "%s/%s/ebb_client/__init__.py", program, places[i]);
-        bool is_there = !path.failed && access(ebb_str_c(&path), R_OK) == 0;
-        ebb_str_clear(&path);
-        ebb_str_printf(&path, "%s/%s", program, places[i]);
-        char real[PATH_MAX];
-        is_there = is_there && !path.failed && realpath(ebb_str_c(&path), real) != NULL;
-        ebb_str_fini(&path);
-        if (is_there)
-            return ebb_strdup(real);
-    }
-    return NULL;
+    for (int up = 0; up < 2; up++) /* the folder that the package lies in */
+        *strrchr(path, '/') = '\0';
+    return ebb_strdup(path);
 }
 
 static enum ebb_status open_own(struct cli_master *m, enum cli_role role,

@@ -85,10 +85,8 @@ void cli_check_training(void *context, struct ebb_reading *reading, const char *
  * --------------------------------------------------------------------------------
  */
 
-/* The parser of options cuts at commas; a part without '=' belongs to the one
- * before. */
-static enum ebb_status apply_sets(struct cli_train_file *f, struct ebb_doc_node *root,
-                                  const struct cli_list *sets, struct ebb_error *err)
+enum ebb_status cli_apply_sets(struct ebb_arena *arena, struct ebb_doc_node *root,
+                               const struct cli_list *sets, struct ebb_error *err)
 {
     for (size_t i = 0; i < sets->count;) {
         struct ebb_str text = {0};
@@ -96,7 +94,7 @@ static enum ebb_status apply_sets(struct cli_train_file *f, struct ebb_doc_node 
         while (i < sets->count && !strchr(sets->items[i], '='))
             ebb_str_printf(&text, ",%s", sets->items[i++]);
         enum ebb_status status = ebb_str_status(&text, err);
-        EBB_THEN(status, train_set(&f->arena, root, ebb_str_c(&text), err));
+        EBB_THEN(status, train_set(arena, root, ebb_str_c(&text), err));
         ebb_str_fini(&text);
         EBB_TRY(status);
     }
@@ -119,7 +117,7 @@ static enum ebb_status change(struct cli_train_file *f, struct ebb_doc_node *roo
                               const struct cli_train_changes *c, struct ebb_error *err)
 {
     char threads[32] = "";
-    EBB_TRY(apply_sets(f, root, &c->sets, err));
+    EBB_TRY(cli_apply_sets(&f->arena, root, &c->sets, err));
     EBB_TRY(set_text(f, root, "budget", c->budget, err));
     EBB_TRY(set_text(f, root, "host", c->host, err));
     EBB_TRY(set_text(f, root, "file", c->file, err));
@@ -226,29 +224,40 @@ static int finish(struct cli_train_file *f, const char *path, const struct cli_t
     return -1;
 }
 
+int cli_load_mapping(struct ebb_arena *arena, const char *path, const char *what,
+                     struct ebb_doc_node **root)
+{
+    struct ebb_error err = {0};
+    const struct ebb_doc_node *read;
+    if (ebb_doc_load(arena, path, &read, &err) != EBB_OK) {
+        cli_report(&err);
+        return err.status == EBB_EIO ? 1 : 2;
+    }
+    if (!read || read->kind != EBB_DOC_MAP)
+        return cli_usage_error("%s: %s is a mapping", path, what);
+    *root = ebb_doc_new(arena, EBB_DOC_MAP);
+    if (!*root) {
+        ebb_no_memory(&err, sizeof **root);
+        return cli_report(&err);
+    }
+    **root = *read;
+    (*root)->owner = NULL;
+    return -1;
+}
+
 int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_train_changes *c)
 {
     struct ebb_error err = {0};
     struct ebb_report report = {0};
-    const struct ebb_doc_node *read;
+    struct ebb_doc_node *root;
     struct exp_config_options options = {
         .file_name = path, .default_seed = 0, .check_section = cli_check_training};
     memset(f, 0, sizeof *f);
     ebb_arena_init(&f->arena);
     options.check_context = cli_folder_of(&f->arena, path);
-    if (ebb_doc_load(&f->arena, path, &read, &err) != EBB_OK) {
-        cli_report(&err);
-        return err.status == EBB_EIO ? 1 : 2;
-    }
-    if (!read || read->kind != EBB_DOC_MAP)
-        return cli_usage_error("%s: an experiment file is a mapping", path);
-    struct ebb_doc_node *root = ebb_doc_new(&f->arena, EBB_DOC_MAP);
-    if (!root) {
-        ebb_no_memory(&err, sizeof *root);
-        return cli_report(&err);
-    }
-    *root = *read;
-    root->owner = NULL;
+    int code = cli_load_mapping(&f->arena, path, "an experiment file", &root);
+    if (code >= 0)
+        return code;
     if (change(f, root, c, &err) != EBB_OK)
         return cli_report(&err);
     enum ebb_status status = exp_config_read(&f->arena, root, &options, &f->exp, &report, &err);
@@ -258,7 +267,7 @@ int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_
         cli_print_report(&report, path, stderr);
         return 2;
     }
-    int code = tell_findings(&report);
+    code = tell_findings(&report);
     return code < 0 ? finish(f, path, c, &err) : code;
 }
 

@@ -33,6 +33,14 @@ void cli_train_close(struct cli_train_file *file);
 void cli_check_training(void *context, struct ebb_reading *reader, const char *section,
                         const struct ebb_doc_node *value, const struct exp_config *config);
 
+/* --set KEY=VALUE over a file's mapping. The parser of options cuts at commas; a part without '='
+ * belongs to the one before. */
+enum ebb_status cli_apply_sets(struct ebb_arena *arena, struct ebb_doc_node *root,
+                               const struct cli_list *sets, struct ebb_error *err);
+/* A file's mapping as one that may be changed. Prints mistakes; -1 to go on, else the exit code. */
+int cli_load_mapping(struct ebb_arena *arena, const char *path, const char *what,
+                     struct ebb_doc_node **root);
+
 char *cli_folder_of(struct ebb_arena *arena, const char *path);
 
 /* storage.c: an experiment file that says nothing about storage. */

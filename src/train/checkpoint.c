@@ -28,7 +28,7 @@ static const char *const files[FILES] = {"state/weights.safetensors", "state/opt
 
 static bool is_partial(const struct train_trial *t)
 {
-    return t->has_gradients && t->batches % t->config.accumulate != 0;
+    return t->has_gradients && train_kept(t, t->batches) != 0;
 }
 
 /* In the file of weights, or in the other one; gradients only inside an update. */
@@ -432,7 +432,7 @@ static enum ebb_status resume(struct train_trial *t, struct ebb_arena *arena, co
     EBB_TRY(ebb_doc_load(arena, path, &root, err));
     EBB_TRY(check_state(t, root, path, err));
     int64_t batches = ebb_doc_int(root, "batches", 0);
-    bool is_inside = t->has_gradients && batches % t->config.accumulate != 0;
+    bool is_inside = t->has_gradients && train_kept(t, batches) != 0;
     snprintf(path, sizeof path, "%s/%s", dir, files[1]);
     EBB_TRY(open_tensors(optimizer, path, err));
     EBB_TRY(check_tensors(t, optimizer, path, false, is_inside, err));

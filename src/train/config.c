@@ -155,7 +155,8 @@ static void read_rows(const struct section *s, const struct ebb_keys *table, boo
 static void read_data(const struct section *s)
 {
     if (s->map->count > 0)
-        data_check(s->reading, &s->path, s->map, &(struct data_env){0});
+        data_check(s->reading, &s->path, s->map,
+                   &(struct data_env){.benchmark = s->source ? s->source->benchmark : NULL});
 }
 
 /* A path, or a mapping. */
@@ -417,6 +418,7 @@ enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_so
     draft->config = defaults;
     draft->config.file = source->file;
     draft->config.directory = source->directory;
+    draft->config.benchmark = source->benchmark;
     draft->config.seed = source->seed;
     draft->config.task = task;
     draft->config.net = &draft->net;

@@ -29,7 +29,8 @@ static void adapt(struct train_trial *t)
 
 enum ebb_status train_open_data(struct train_trial *t, struct ebb_error *err)
 {
-    struct data_env env = {.directory = t->config.directory, .seed = t->config.seed};
+    struct data_env env = {
+        .benchmark = t->config.benchmark, .directory = t->config.directory, .seed = t->config.seed};
     if (!t->config.data || t->options.makes_data)
         return EBB_OK;
     struct ebb_error why = {0};
@@ -88,6 +89,10 @@ enum ebb_status train_open_loader(struct train_trial *t, struct ebb_error *err)
         status = ebb_context(err, EBB_EINPUT, "data.buffer");
     EBB_TRY(status);
     t->epoch_batches = (int64_t)data_loader_batches(t->loader);
+    if (t->config.drops_leftover && t->epoch_batches < t->config.accumulate)
+        return ebb_fail(err, EBB_EINPUT,
+                        "an epoch of %" PRId64 " batches has no update of %" PRId64 " batches",
+                        t->epoch_batches, t->config.accumulate);
     t->tail_batch = o.drop_last ? 0 : (int64_t)(data_loader_samples(t->loader) % batch);
     return EBB_OK;
 }
@@ -99,12 +104,14 @@ enum ebb_status train_stage(struct train_trial *t, struct ebb_error *err)
         for (size_t i = 0; i < NN_PORTS; i++)
             is_used |= (i < t->main.input_count && t->input_fields[i] == (int)f) ||
                        (i < t->main.target_count && t->target_fields[i] == (int)f);
-        size_t bytes;
+        size_t bytes, most = (size_t)t->config.batch_size;
         if (!is_used)
             continue;
-        if (!ebb_mul_size(t->info->fields[f].bytes, (size_t)t->config.batch_size, &bytes))
+        if (t->has_eval && (size_t)t->eval.batch > most)
+            most = (size_t)t->eval.batch;
+        if (!ebb_mul_size(t->info->fields[f].bytes, most, &bytes))
             return ebb_fail(err, EBB_ELIMIT, "a batch of %" PRId64 " samples is too large",
-                            t->config.batch_size);
+                            (int64_t)most);
         t->fields[f] = ebb_alloc_aligned(64, bytes);
         if (!t->fields[f])
             return ebb_no_memory(err, bytes);

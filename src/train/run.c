@@ -40,11 +40,30 @@ static int64_t token_range(const struct train_trial *t, const struct nn_port *po
     return n > 0 ? n : 2;
 }
 
+/* Classes of samples are drawn, so that no class is meant by the first one. */
+static void fill_ones(const struct train_pass *p, const struct nn_port *port, void *bytes,
+                      uint64_t count)
+{
+    bool is_float = port->view.dtype == TENSOR_F32;
+    uint64_t n = count / (is_float ? sizeof(float) : sizeof(int64_t));
+    bool is_drawn = port->kind == NN_CLASSES && port->view.rank == 1;
+    int64_t classes = p->step->target_classes[0],
+            one =
+                is_drawn && classes > 0 ? (int64_t)(p->trial->config.seed % (uint64_t)classes) : 1;
+    for (uint64_t i = 0; i < n; i++)
+        if (is_float)
+            ((float *)bytes)[i] = 1;
+        else
+            ((int64_t *)bytes)[i] = one;
+}
+
 static void fill_port(struct train_pass *p, const struct nn_port *port, int field, void *bytes,
                       uint64_t count)
 {
     struct train_trial *t = p->trial;
-    if (field >= 0)
+    if (p->is_ones)
+        fill_ones(p, port, bytes, count);
+    else if (field >= 0)
         train_port_fill(port, &t->info->fields[field], t->fields[field], bytes, count);
     else if (port->is_generated)
         nn_generate(&t->net, port, t->config.seed, p->number, bytes);
@@ -174,6 +193,8 @@ enum ebb_status train_trial_lasts(const struct train_trial *t, int64_t updates,
         return EBB_OK;
     if (t->config.interval != TRAIN_PER_EPOCH)
         last = last > t->config.warmup ? last - t->config.warmup : 0;
+    else if (t->config.drops_leftover && t->epoch_batches >= batches)
+        last /= t->epoch_batches / batches;
     else /* of the batch that ends the last update */
         last = t->epoch_batches && last < INT64_MAX / batches - 1
                    ? ((last + 1) * batches - 1) / t->epoch_batches
@@ -298,8 +319,14 @@ static enum ebb_status run_micro(struct train_trial *t, const struct train_step 
     EBB_TRY(train_pass_run(&pass, &report, err));
     add_report(t, &report);
     batch->loss = pass.loss;
-    batch->is_update = (t->batches + 1) % t->config.accumulate == 0;
-    return batch->is_update ? apply(t, &pass, batch, err) : EBB_OK;
+    int64_t kept = train_kept(t, t->batches) + 1;
+    batch->is_update = kept == t->config.accumulate;
+    if (batch->is_update)
+        return apply(t, &pass, batch, err);
+    if (!batch->is_epoch_end || !t->config.drops_leftover)
+        return EBB_OK;
+    batch->dropped = kept;
+    return train_clear_gradients(t, err);
 }
 
 static enum ebb_status run_step(struct train_trial *t, const struct train_step *step,
@@ -335,6 +362,8 @@ enum ebb_status train_trial_batch(struct train_trial *t, struct train_batch *bat
     t->busy_ns += batch->ns;
     t->wait_ns += batch->wait_ns;
     t->update_ns += batch->ns;
+    if (batch->dropped)
+        t->update_ns = 0;
     if (batch->is_update) {
         t->times[t->time_count++ % TRAIN_TIMES] = t->update_ns;
         t->update_ns = 0;

@@ -252,11 +252,12 @@ static void answers(struct train_build *x)
     struct train_step *st = x->step;
     if (!x->output_count || !st->target_count)
         return;
-    if (x->o->net->model->task == NN_LANGUAGE_MODEL)
+    bool is_masked = strcmp(out->name, "mlm") == 0;
+    if (x->o->net->model->task == NN_LANGUAGE_MODEL && !is_masked)
         return; /* the loss tells everything */
     if (out->kind == NN_LOGITS && st->targets[0].kind == NN_CLASSES) {
         bool is_row = tensor_view_of(x->s, out->id)->rank == 2;
-        st->answer = x->o->wants_scores && is_row ? TRAIN_SCORES : TRAIN_CLASS;
+        st->answer = x->o->wants_scores && is_row && !is_masked ? TRAIN_SCORES : TRAIN_CLASS;
         if (st->answer == TRAIN_SCORES)
             x->answer = ops_contiguous(x->s, nn_full(&x->b, out->id));
         else

@@ -75,6 +75,7 @@ struct train_group {
 struct train_config {
     const char *file;      /* for messages */
     const char *directory; /* relative paths of data start here; NULL: working folder */
+    const char *benchmark; /* of a benchmark file, whose data it is (data_env); NULL: none */
     const struct train_task *task;
     const struct ebb_doc_node *data, *schedule; /* ${name} expanded; NULL: not given */
     const struct train_loss *loss;              /* NULL: the model's own */
@@ -91,7 +92,10 @@ struct train_config {
                                      ratio in LARS and LAMB */
     double clip_norm, clip_value; /* 0 = none */
     int64_t batch_size;           /* samples of a batch */
+    int64_t eval_batch;           /* of a batch of the validation; 0: as above */
     int64_t accumulate;           /* batches of an update */
+    bool drops_leftover;          /* batches at the end of an epoch that make no update: their
+                                     gradients are dropped, not carried over */
     bool average;                 /* loss of a batch times 1/accumulate */
     uint64_t seed;
     uint64_t budget_bytes, host_bytes, file_bytes; /* budget: UINT64_MAX = unlimited */
@@ -109,6 +113,7 @@ struct train_config {
  * to its value in this trial; `entrypoint` is "ebb:<task>". */
 struct train_source {
     const char *file, *directory, *entrypoint;
+    const char *benchmark; /* as in train_config */
     const struct ebb_doc_node *root, *hparams;
     uint64_t seed;
 };
@@ -135,6 +140,54 @@ void train_check_section(struct ebb_reading *reading, const char *section,
  * names the first and counts the rest. */
 enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_source *source,
                                   struct train_config *config, struct ebb_report *report,
+                                  struct ebb_error *err);
+
+/* ---- benchmarks (bench.c): the files of EPCC's suite, docs/bench.md ----------------------------- */
+
+enum train_accumulation { TRAIN_BY_CAP, TRAIN_BY_BUDGET };
+
+struct train_bench_goal { /* when a benchmark is won */
+    const char *key;      /* in the section training, as target_accuracy */
+    const char *metric;   /* of a validation */
+    const char *reached;  /* key of the log line that says so */
+    bool is_low;          /* the metric should be at most the target */
+    bool is_log;          /* of the logarithm of the metric */
+};
+
+struct train_bench {
+    const char *name, *space;        /* "resnet50"; of its log lines: "resnet" */
+    const struct ebb_doc_node *root; /* the file, what else was said put over it */
+    struct train_config config; /* of one device: its batch_size and accumulate are those below */
+    struct data_batching batching; /* `samples` and what follows from it: train_bench_count */
+    bool takes_inexact;            /* allow_inexact_batch */
+    enum train_accumulation accumulation;
+    const struct train_bench_goal *goal;
+    double target;         /* NaN: none */
+    int64_t epochs, steps; /* limits: epochs, updates; 0 = none */
+    int64_t eval_every;    /* epochs between validations */
+    int64_t log_every;     /* updates between lines of the loss; 0 = none */
+    int64_t tell_every;    /* batches between lines of times; 0 = none */
+};
+
+const char *train_bench_name(size_t i);  /* "resnet50", ...; NULL past the end */
+const char *train_bench_model(size_t i); /* of the zoo */
+
+/* The whole mapping of a file; name NULL: as the file tells, by `benchmark`, its target or its
+ * sections. devices 0: as the file says, else 1. Reports every mistake; everything lives in the
+ * arena. */
+struct train_bench_source {
+    const char *file, *directory, *name;
+    const struct ebb_doc_node *root;
+    uint64_t devices;
+    int64_t seed; /* -1: the benchmark's own */
+};
+enum ebb_status train_bench_read(struct ebb_arena *arena, const struct train_bench_source *source,
+                                 struct train_bench *bench, struct ebb_report *report,
+                                 struct ebb_error *err);
+/* With auto_accumulation: budget, the fewest micro-batches that the budget is enough for. */
+enum ebb_status train_bench_fit(struct train_bench *bench, struct ebb_error *err);
+/* What an epoch of so many samples is. EBB_EINPUT: the batch does not divide, with what would. */
+enum ebb_status train_bench_count(struct train_bench *bench, uint64_t samples,
                                   struct ebb_error *err);
 
 /* ---- a model by itself (model.c) ------------------------------------------------------------- */
@@ -230,6 +283,8 @@ struct train_batch {
     bool is_update;  /* it ended an update */
     bool is_skipped; /* the update had infinite gradients: weights as before */
     bool is_epoch_end;
+    int64_t
+        dropped; /* batches whose gradients were dropped at the epoch's end, this one included */
     int64_t records;
     uint64_t ns, wait_ns; /* wall time; of it waiting for data */
 };
@@ -259,6 +314,9 @@ typedef enum ebb_status (*train_poll_fn)(void *context, struct ebb_error *err);
 enum ebb_status train_trial_validate(struct train_trial *trial, train_poll_fn poll, void *context,
                                      struct train_metrics *metrics, struct ebb_error *err);
 bool train_trial_has_validation(const struct train_trial *trial);
+/* The loss in evaluation of inputs that are all ones, with classes drawn by the seed (those of
+ * pixels are 1). EBB_EINPUT when there is no validation data. */
+enum ebb_status train_trial_ones(struct train_trial *trial, double *loss, struct ebb_error *err);
 
 /* Of the last validation of a trial that wants classes, for models that answer with them. */
 struct train_confusion {

@@ -86,6 +86,8 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
     }
     if ((t->set && t->validation_count == 0) || (wants && !t->set && t->options.is_dry))
         return EBB_OK;
+    if (t->config.eval_batch)
+        batch = t->config.eval_batch;
     if (t->set && t->validation_count < (uint64_t)batch)
         batch = (int64_t)t->validation_count;
     EBB_TRY(build_step(t, TRAIN_EVAL, batch, &t->eval, err));

@@ -60,6 +60,14 @@ struct train_trial {
     struct ebb_error refusal; /* of the program with the largest floor; status EBB_OK: none */
 };
 
+/* Batches whose gradients are kept when so many are done; below those of an update. */
+static inline int64_t train_kept(const struct train_trial *t, int64_t batches)
+{
+    if (t->config.drops_leftover && t->epoch_batches)
+        batches %= t->epoch_batches;
+    return batches % t->config.accumulate;
+}
+
 /* ---- data (feed.c) ---- */
 
 enum ebb_status train_open_data(struct train_trial *trial, struct ebb_error *err);
@@ -77,6 +85,7 @@ struct train_pass {
     float average[OPS_UPDATE_SCALARS];                   /* of opt.ema */
     float bare[1 + TRAIN_GROUPS][OPS_UPDATE_SCALARS];    /* the same without weight decay */
     float scale;
+    bool is_ones; /* train_trial_ones */
     double loss, part, norm;
     double metrics[NN_PORTS];
     void (*answer)(void *context, const struct train_step *step, const void *bytes);

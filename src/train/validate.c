@@ -6,7 +6,8 @@
  *   classes per pixel        validation_iou: per sample the mean over classes of tp / (tp+fp+fn),
  *                            0/0 counts as 1; logits of one class: of the foreground alone
  *   numbers                  validation_mae
- *   language                 validation_perplexity = exp(loss of the tokens) */
+ *   language                 validation_perplexity = exp(loss of the tokens); of masked tokens
+ *                            validation_mlm_accuracy as well */
 #include <math.h>
 #include <string.h>
 
@@ -224,6 +225,8 @@ static void conclude(struct tally *a, struct train_metrics *m)
     put(m, "validation_loss", a->loss / n);
     if (t->net.model->task == NN_LANGUAGE_MODEL)
         put(m, "validation_perplexity", exp(a->part / n));
+    if (t->net.model->task == NN_LANGUAGE_MODEL && a->seen > 0)
+        put(m, "validation_mlm_accuracy", a->right / a->seen);
     else if (t->eval.answer == TRAIN_LOGIT || a->counts)
         put(m, "validation_iou", a->iou / n);
     else if (a->seen > 0 && (t->eval.answer == TRAIN_CLASS || t->eval.answer == TRAIN_SCORES))
@@ -253,6 +256,17 @@ static enum ebb_status begin_confusion(struct train_trial *t, struct ebb_error *
         return EBB_OK;
     EBB_TRY(ebb_new(&t->confusion_counts, (size_t)(n * n), sizeof *t->confusion_counts, err));
     t->confusion = (struct train_confusion){n, t->confusion_counts};
+    return EBB_OK;
+}
+
+enum ebb_status train_trial_ones(struct train_trial *t, double *loss, struct ebb_error *err)
+{
+    struct train_pass pass = {.trial = t, .step = &t->eval, .scale = 1, .is_ones = true};
+    struct exec_report report = {0};
+    if (!t->has_eval)
+        return ebb_fail(err, EBB_EINPUT, "there is no validation data");
+    EBB_TRY(train_pass_run(&pass, &report, err));
+    *loss = pass.loss;
     return EBB_OK;
 }
 

@@ -8,6 +8,8 @@ build=$(dirname "$ebb")
 expect 0 cmake --install "$build" --prefix "$work/usr"
 [ -f usr/include/ebb.h ] || fail "include/ebb.h is not installed"
 [ ! -e usr/share/ebb/python/ebb_client/__pycache__ ] || fail "__pycache__ is installed"
+expect 0 usr/bin/ebb bench resnet50 --dry-run
+has out.txt "usr/share/ebb/bench/resnet50.yaml"
 expect 0 usr/bin/det --version
 same "version" "$(cat out.txt)" "$("$ebb" --version)"
 cp -r "$source_dir/examples/python-class" class
