@@ -124,6 +124,9 @@ void exec_report_tally(struct exec_report *r, const struct mem_tally *t)
     r->eval_count = t->eval_count;
     r->banished = t->banished;
     r->evict_hash = t->evict_hash;
+    r->search_ns = t->search_ns;
+    r->cost_ns = t->cost_ns;
+    r->move_ns = t->move_ns;
     memcpy(r->why, t->why, sizeof r->why);
 }
 

@@ -90,9 +90,10 @@ struct exec_io {
     /* Everything is done: every kept tensor that is no leaf. May be NULL. */
     enum ebb_status (*read)(void *context, uint32_t tensor, const void *bytes, uint64_t count,
                             struct ebb_error *err);
-    /* Images: every op as it ran and how long, on a device of its own after it was waited for. A run
+    /* Every op as it ran and how long, on a device of its own after it was waited for. A run
      * that is timed is never captured. May be NULL. */
     void (*timed)(void *context, uint32_t op, uint64_t ns);
+    bool measures; /* the report tells the wall times of its parts; never captured either */
 };
 
 struct exec_options {
@@ -135,7 +136,10 @@ struct exec_report {
     uint64_t moved_bytes;
     uint64_t ops_done, eval_count, banished;
     uint64_t evict_hash; /* FNV-1a 64 over the root tensor ids of pressure victims */
-    char why[160];       /* for oom, thrashed, refused: where and with which numbers */
+    /* Wall times of a run that exec_io.measures: of ops as they run first and again, of making room
+     * (cost_ns in it: what candidates cost; by a plan 0), of moves within the device. */
+    uint64_t first_ns, again_ns, search_ns, cost_ns, move_ns;
+    char why[160]; /* for oom, thrashed, refused: where and with which numbers */
 };
 
 /* Time over time without limit. Stalls for copies count: a simulated device knows them. */

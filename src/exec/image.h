@@ -37,6 +37,7 @@ struct exec_image {
     uint64_t inbox_bytes, outbox_bytes;
     struct device_graph *graph; /* a whole run; NULL: none yet */
     uint64_t runs;
+    uint64_t first_ns, again_ns, move_ns; /* of the run under way, when it is measured */
     struct exec_report report;
 };
 

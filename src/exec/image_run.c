@@ -38,24 +38,39 @@ static enum ebb_status run_copy(struct exec_image *image, const struct image_ste
                : EBB_OK;
 }
 
+static enum ebb_status run_op(struct exec_image *image, const struct image_step *step,
+                              struct ebb_error *err)
+{
+    return exec_launch_op(&image->launches[step->launch], image->device, err);
+}
+
+static enum ebb_status run_move(struct exec_image *image, const struct image_step *step,
+                                struct ebb_error *err)
+{
+    return image->device->table->copy(image->device, DEVICE_COMPUTE, DEVICE_T0, step->offset,
+                                      DEVICE_T0, step->low_offset,
+                                      exec_image_bytes(image, step->index), err);
+}
+
 static enum ebb_status run_timed(struct exec_image *image, const struct image_step *step,
                                  struct ebb_error *err)
 {
     const struct device_table *d = image->device->table;
+    const struct exec_io *io = image->o.io;
+    bool is_move = step->act == PLAN_MOVE;
     if (!d->is_host_visible)
         EBB_TRY(d->sync(image->device, err));
     uint64_t begin = d->now_ns(image->device, DEVICE_COMPUTE);
-    EBB_TRY(exec_launch_op(&image->launches[step->launch], image->device, err));
+    EBB_TRY(is_move ? run_move(image, step, err) : run_op(image, step, err));
     if (!d->is_host_visible)
         EBB_TRY(d->sync(image->device, err));
-    image->o.io->timed(image->o.io->context, step->index,
-                       d->now_ns(image->device, DEVICE_COMPUTE) - begin);
+    uint64_t ns = d->now_ns(image->device, DEVICE_COMPUTE) - begin;
+    if (is_move)
+        image->move_ns += ns;
+    else
+        exec_took(image->p, io, step->index, ns,
+                  step->is_again ? &image->again_ns : &image->first_ns);
     return EBB_OK;
-}
-
-static bool is_timed(const struct exec_image *image)
-{
-    return image->o.io && image->o.io->timed && !image->device->table->is_clock;
 }
 
 static enum ebb_status run_step(struct exec_image *image, const struct image_step *step,
@@ -69,15 +84,15 @@ static enum ebb_status run_step(struct exec_image *image, const struct image_ste
             return d->write(image->device, DEVICE_COMPUTE, step->offset,
                             image->inbox + step->low_offset, exec_leaf_bytes(image->p, step->index),
                             err);
-        return is_timed(image) ? run_timed(image, step, err)
-                               : exec_launch_op(&image->launches[step->launch], image->device, err);
+        return exec_is_timed(&image->o, image->device) ? run_timed(image, step, err)
+                                                       : run_op(image, step, err);
     case PLAN_SEND:
     case PLAN_FETCH:
         return run_copy(image, step, err);
     case PLAN_MOVE:
         EBB_TRY(follow(image, DEVICE_COMPUTE, &step->waits, err));
-        return d->copy(image->device, DEVICE_COMPUTE, DEVICE_T0, step->offset, DEVICE_T0,
-                       step->low_offset, exec_image_bytes(image, step->index), err);
+        return exec_is_timed(&image->o, image->device) ? run_timed(image, step, err)
+                                                       : run_move(image, step, err);
     default: /* bytes change hands: whoever touches them next waits */
         return EBB_OK;
     }
@@ -195,7 +210,8 @@ static enum ebb_status capture(struct exec_image *image, struct ebb_error *err)
 static enum ebb_status run_all(struct exec_image *image, struct ebb_error *err)
 {
     const struct device_table *d = image->device->table;
-    bool is_eager = !d->capture_begin || image->o.is_eager || image->runs == 0 || is_timed(image);
+    bool is_eager = !d->capture_begin || image->o.is_eager || image->runs == 0 ||
+                    exec_is_timed(&image->o, image->device);
     if (!is_eager && !image->graph)
         EBB_TRY(capture(image, err));
     return !is_eager ? d->graph_launch(image->device, image->graph, err) : enqueue(image, err);
@@ -209,6 +225,7 @@ enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *i
     uint64_t begin = d->now_ns(image->device, DEVICE_COMPUTE), clock = 0;
     uint64_t stalled = d->stall_ns(image->device);
     image->o.io = io;
+    image->first_ns = image->again_ns = image->move_ns = 0;
     enum ebb_status status = fill_inbox(image, err);
     EBB_THEN(status, run_all(image, err));
     enum ebb_status synced = d->sync(image->device, status == EBB_OK ? err : NULL);
@@ -221,5 +238,8 @@ enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *i
     *report = image->report;
     report->device_ns = d->now_ns(image->device, DEVICE_COMPUTE) - begin;
     report->stall_ns = d->stall_ns(image->device) - stalled;
+    report->first_ns = image->first_ns;
+    report->again_ns = image->again_ns;
+    report->move_ns = image->move_ns;
     return status;
 }

@@ -44,6 +44,11 @@ enum ebb_status exec_launch_op(struct exec_launch *launch, struct device *device
  * host waits. */
 enum ebb_status exec_launch_now(struct exec_launch *launch, struct device *device,
                                 uint64_t leaf_offset, struct ebb_error *err);
+/* Does this run look at the wall clock for every op? */
+bool exec_is_timed(const struct exec_options *o, const struct device *device);
+/* An op took so long: whoever asked is told, and it is added to `sum`; leaves are no work. */
+void exec_took(const struct exec_program *p, const struct exec_io *io, uint32_t op, uint64_t ns,
+               uint64_t *sum);
 /* What the caller fills when the turn of this op comes: bytes of a leaf that is not persistent; else
  * 0. */
 uint64_t exec_leaf_bytes(const struct exec_program *p, uint32_t op);

@@ -97,6 +97,20 @@ enum ebb_status exec_launch_now(struct exec_launch *l, struct device *device, ui
     return device->table->sync(device, err);
 }
 
+bool exec_is_timed(const struct exec_options *o, const struct device *device)
+{
+    return o->io && (o->io->timed || o->io->measures) && !device->table->is_clock;
+}
+
+void exec_took(const struct exec_program *p, const struct exec_io *io, uint32_t op, uint64_t ns,
+               uint64_t *sum)
+{
+    if (io->timed)
+        io->timed(io->context, op, ns);
+    if (io->measures && !p->trace->ops[op].is_leaf)
+        *sum += ns;
+}
+
 uint64_t exec_scratch(const struct exec_program *p, uint32_t storage, uint64_t *bytes)
 {
     uint64_t at = *bytes;

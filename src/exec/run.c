@@ -25,6 +25,7 @@ struct run {
     struct mem_manager m;
     struct mem_tally tally;
     uint64_t limit_ns;
+    uint64_t first_ns, again_ns; /* wall times: exec_io.measures */
     struct frame *frames;
     size_t frame_count, frame_capacity;
     uint32_t *mark, *walk; /* scratch of estimates */
@@ -54,6 +55,7 @@ static enum ebb_status run_init(struct run *run, const struct exec_program *p,
                                 .ignore_small = o->ignore_small,
                                 .reference_scan = o->reference_scan,
                                 .ignores_dead = o->dealloc == EXEC_IGNORE,
+                                .measures = o->io && o->io->measures && !o->device->table->is_clock,
                                 .listener = exec_log_listener(o->log)};
     EBB_TRY(mem_manager_init(&run->m, &config, &run->tally, err));
     run->mark = ebb_calloc(n, sizeof *run->mark);
@@ -95,8 +97,10 @@ static void *address_of(const struct run *run, uint32_t storage)
 }
 
 /* Arguments gathered from the slots; `work`: segment of workspace and scratch, or MEM_NONE. */
-static enum ebb_status launch(struct run *run, uint32_t op, uint32_t work, struct ebb_error *err)
+static enum ebb_status launch(struct run *run, const struct frame *frame, uint32_t work,
+                              struct ebb_error *err)
 {
+    uint32_t op = frame->op;
     const struct trace *t = run->p->trace;
     const struct trace_op *top = &t->ops[op];
     const struct plan_node *node = &run->r->nodes[op];
@@ -123,7 +127,13 @@ static enum ebb_status launch(struct run *run, uint32_t op, uint32_t work, struc
     }
     struct exec_launch l = {.p = run->p, .o = run->o, .op = op, .call = call};
     uint64_t leaf = top->is_leaf ? offset_of(run, t->tensors[top->output_first].storage) : 0;
-    return exec_launch_now(&l, device, leaf, err);
+    if (!exec_is_timed(run->o, device))
+        return exec_launch_now(&l, device, leaf, err);
+    uint64_t begin = device->table->now_ns(device, DEVICE_COMPUTE);
+    EBB_TRY(exec_launch_now(&l, device, leaf, err));
+    exec_took(run->p, run->o->io, op, device->table->now_ns(device, DEVICE_COMPUTE) - begin,
+              frame->is_remat ? &run->again_ns : &run->first_ns);
+    return EBB_OK;
 }
 
 /* ---- what an op needs ------------------------------------------------------------------------ */
@@ -252,7 +262,7 @@ static enum ebb_status execute(struct run *run, const struct frame *frame, uint3
     struct exec_event event = {frame->is_remat ? EXEC_EV_RERUN : EXEC_EV_RUN, 0, frame->op, 0,
                                run->tally.clock_ns};
     EBB_TRY(exec_log_add(run->o->log, event, err));
-    EBB_TRY(launch(run, frame->op, work, err));
+    EBB_TRY(launch(run, frame, work, err));
     run->tally.clock_ns += op->cost;
     if (frame->is_remat) {
         run->tally.remat_ns += op->cost;
@@ -441,6 +451,8 @@ enum ebb_status exec_run_policy(const struct exec_program *p, const struct exec_
     report->base_ns = p->recipes->base_cost;
     report->device_ns = o->device->table->now_ns(o->device, DEVICE_COMPUTE) - begin;
     report->stall_ns = o->device->table->stall_ns(o->device) - stalled;
+    report->first_ns = run.first_ns;
+    report->again_ns = run.again_ns;
     run_fini(&run);
     return status;
 }

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/clock.h"
+
 /* Windows are looked for everywhere in a slab of few segments, else around so many holes and so
  * many victims, so many segments to either side. Chains and random graphs of 10,000 ops with spread
  * sizes, five policies: the mean overhead is 1.003 of that of looking everywhere. A chain of
@@ -157,8 +159,13 @@ static enum ebb_status told_of_move(void *context, uint32_t owner, uint64_t from
     EBB_TRY(mem_await(m, owner, err));
     m->tally->moved_bytes += bytes;
     m->tally->clock_ns += (uint64_t)move_ns(m, bytes);
-    EBB_TRY(m->c.device->table->copy(m->c.device, DEVICE_COMPUTE, DEVICE_T0, to, DEVICE_T0, from,
-                                     bytes, err));
+    const struct device_table *d = m->c.device->table;
+    uint64_t begin = m->c.measures ? ebb_clock_ns() : 0;
+    EBB_TRY(d->copy(m->c.device, DEVICE_COMPUTE, DEVICE_T0, to, DEVICE_T0, from, bytes, err));
+    if (m->c.measures && !d->is_host_visible)
+        EBB_TRY(d->sync(m->c.device, err));
+    if (m->c.measures)
+        m->tally->move_ns += ebb_clock_ns() - begin;
     return mem_tell(m, PLAN_MOVE, owner, to, 0, err);
 }
 

@@ -76,7 +76,10 @@ struct mem_tally {
     uint64_t swapped_bytes, moved_bytes;
     uint64_t ops_done, eval_count, banished;
     uint64_t evict_hash; /* FNV-1a 64 over the root tensor ids of pressure victims */
-    char why[160];       /* why it ended before the end, with numbers; "" when it did not */
+    /* Wall time, where it is measured: making room (cost_ns in it, move_ns not), working out what
+     * losing a storage would cost, moving bytes to make one hole. */
+    uint64_t search_ns, cost_ns, move_ns;
+    char why[160]; /* why it ended before the end, with numbers; "" when it did not */
 };
 
 /* ---- who is whose neighbour ------------------------------------------------------------------ */
@@ -279,6 +282,7 @@ struct mem_config {
     bool ignore_small;                 /* those below 1 % of the average size are none */
     bool reference_scan;               /* choose by a plain scan: for tests */
     bool ignores_dead;                 /* what is dead stays until chosen */
+    bool measures;                     /* wall time is taken: mem_tally */
     struct mem_listener listener;
 };
 

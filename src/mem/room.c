@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/heap.h"
 
@@ -207,8 +208,8 @@ static enum ebb_status no_room(struct mem_manager *m, uint64_t bytes, struct ebb
     return EBB_EBUDGET;
 }
 
-enum ebb_status mem_take(struct mem_manager *m, uint64_t bytes, bool is_high, uint32_t owner,
-                         uint32_t *segment, struct ebb_error *err)
+static enum ebb_status find_room(struct mem_manager *m, uint64_t bytes, bool is_high,
+                                 uint32_t owner, uint32_t *segment, struct ebb_error *err)
 {
     bool is_last = false;
     for (uint32_t rounds = 0;;) {
@@ -235,6 +236,17 @@ enum ebb_status mem_take(struct mem_manager *m, uint64_t bytes, bool is_high, ui
             return no_room(m, bytes, err);
         EBB_TRY(send_away(m, victim, err));
     }
+}
+
+enum ebb_status mem_take(struct mem_manager *m, uint64_t bytes, bool is_high, uint32_t owner,
+                         uint32_t *segment, struct ebb_error *err)
+{
+    if (!m->c.measures || mem_slab_find(&m->slab[0], bytes, is_high) != MEM_NONE)
+        return find_room(m, bytes, is_high, owner, segment, err);
+    uint64_t begin = ebb_clock_ns(), moved_ns = m->tally->move_ns;
+    enum ebb_status status = find_room(m, bytes, is_high, owner, segment, err);
+    m->tally->search_ns += ebb_clock_ns() - begin - (m->tally->move_ns - moved_ns);
+    return status;
 }
 
 /* Bytes of its own, told. Persistent storages and empty ones have what they need. */

@@ -83,6 +83,13 @@ void train_times_add(struct train_times *times, const struct trace *t, uint32_t 
     };
 }
 
+void train_times_note(struct train_times *times, const struct trace *t, const uint64_t *op_ns)
+{
+    for (uint32_t i = 0; i < t->op_count; i++)
+        if (op_ns[i] > 0)
+            train_times_add(times, t, i, op_ns[i]);
+}
+
 static int compare_keys(const struct sample *a, const struct sample *b)
 {
     int order = strcmp(a->kind, b->kind);

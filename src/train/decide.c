@@ -72,6 +72,8 @@ struct exec_options train_ways_options(const struct train_ways *w)
     struct exec_options o = {.policy = w->policy,
                              .budget_bytes = budget < TRACE_MAX_BYTES ? budget : TRACE_MAX_BYTES,
                              .seed = w->seed,
+                             .sampling = w->samples,
+                             .ignore_small = w->ignores_small,
                              .limit = MOST_OVERHEAD,
                              .ways = MEM_DROP,
                              .tier_bytes = {0, w->host_bytes, w->file_bytes},

@@ -21,6 +21,7 @@ struct train_ways {
     struct train_link link;
     const struct profile *profile; /* of the links; borrowed */
     uint64_t seed;
+    bool samples, ignores_small; /* policies: exec_options */
     void *backend;
 };
 

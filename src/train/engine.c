@@ -73,6 +73,8 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     e->ways.host_bytes = options->host_bytes;
     e->ways.file_bytes = options->file_bytes;
     e->ways.seed = options->seed;
+    e->ways.samples = options->samples;
+    e->ways.ignores_small = options->ignores_small;
     e->ways.link = options->link;
     e->ways.profile = options->costs ? options->costs : profile_builtin();
     unsigned passes = 0;
@@ -387,11 +389,15 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
     struct exec_options o = train_ways_options(&e->ways);
     EBB_TRY(train_engine_reserve(e, err));
     if (io)
-        exec_io = (struct exec_io){
-            .context = io->context, .fill = io->fill, .read = io->read, .timed = io->timed};
+        exec_io = (struct exec_io){.context = io->context,
+                                   .fill = io->fill,
+                                   .read = io->read,
+                                   .timed = io->timed,
+                                   .measures = io->measures};
     o.device = e->device;
     o.finish = e->place.kernels->finish && !e->options.is_dry ? finish : NULL;
-    if (e->options.is_online && e->ways.policy && !e->ways.is_free && !p->choice.info.is_fallback) {
+    if (e->options.is_online && e->ways.policy && !e->ways.is_free && !p->choice.info.is_fallback &&
+        e->ways.budget_bytes < p->choice.info.unlimited_bytes) {
         o.io = &exec_io;
         o.log = io ? io->log : NULL;
         EBB_TRY(run_online(e, p, &o, report, err));

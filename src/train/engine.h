@@ -46,7 +46,8 @@ struct train_engine_options {
     int threads;                 /* of kernels; 0: all cores this process may use */
     uint64_t seed;               /* policies that draw */
     bool is_dry;                 /* null device: plans and reports only, no memory, no kernels */
-    bool is_online; /* decide while running instead of by a plan made before (for tests) */
+    bool is_online; /* policies decide while running instead of by a plan made before */
+    bool samples, ignores_small; /* policies: exec_options */
 };
 
 enum ebb_status train_engine_create(struct train_engine **engine,
@@ -96,6 +97,7 @@ struct train_io {
                             struct ebb_error *err);
     /* Every op as it ran and how long (exec_io). May be NULL. */
     void (*timed)(void *context, uint32_t op, uint64_t ns);
+    bool measures;        /* exec_io */
     struct exec_log *log; /* NULL: none */
 };
 

@@ -71,29 +71,53 @@ static void fill_port(struct train_pass *p, const struct nn_port *port, int fiel
         memset(bytes, 0, count); /* states that are not carried over */
 }
 
+static void fill_input(struct train_pass *p, size_t i, void *bytes, uint64_t count)
+{
+    const struct nn_port *port = &p->step->inputs[i];
+    if (p->trial->options.makes_data && !port->is_generated && port->kind != NN_STATE)
+        make_port(p, port, token_range(p->trial, port), (uint32_t)i, bytes, count);
+    else
+        fill_port(p, port, p->trial->input_fields[i], bytes, count);
+}
+
+static void fill_target(struct train_pass *p, size_t i, void *bytes, uint64_t count)
+{
+    const struct train_step *st = p->step;
+    i -= NN_PORTS;
+    if (p->trial->options.makes_data && !st->targets[i].is_generated)
+        make_port(p, &st->targets[i], st->target_classes[i], NN_PORTS + (uint32_t)i, bytes, count);
+    else
+        fill_port(p, &st->targets[i], p->trial->target_fields[i], bytes, count);
+}
+
+/* Repetitions read the same batch: it is made once, so that making it is no part of a measurement. */
+static enum ebb_status fill_once(struct train_pass *p, size_t which,
+                                 void (*make)(struct train_pass *, size_t, void *, uint64_t),
+                                 void *bytes, uint64_t count, struct ebb_error *err)
+{
+    void **made = &p->trial->made[which];
+    if (p->trial->options.is_repeated && !*made) {
+        EBB_TRY(ebb_new(made, 1, (size_t)count, err));
+        make(p, which, *made, count);
+    }
+    if (*made)
+        memcpy(bytes, *made, count);
+    else
+        make(p, which, bytes, count);
+    return EBB_OK;
+}
+
 static enum ebb_status fill(void *context, uint32_t tensor, void *bytes, uint64_t count,
                             struct ebb_error *err)
 {
     struct train_pass *p = context;
     const struct train_step *st = p->step;
     for (size_t i = 0; i < st->input_count; i++)
-        if (st->input_ids[i] == tensor) {
-            const struct nn_port *port = &st->inputs[i];
-            if (p->trial->options.makes_data && !port->is_generated && port->kind != NN_STATE)
-                make_port(p, port, token_range(p->trial, port), (uint32_t)i, bytes, count);
-            else
-                fill_port(p, port, p->trial->input_fields[i], bytes, count);
-            return EBB_OK;
-        }
+        if (st->input_ids[i] == tensor)
+            return fill_once(p, i, fill_input, bytes, count, err);
     for (size_t i = 0; i < st->target_count; i++)
-        if (st->target_ids[i] == tensor) {
-            if (p->trial->options.makes_data && !st->targets[i].is_generated)
-                make_port(p, &st->targets[i], st->target_classes[i], NN_PORTS + (uint32_t)i, bytes,
-                          count);
-            else
-                fill_port(p, &st->targets[i], p->trial->target_fields[i], bytes, count);
-            return EBB_OK;
-        }
+        if (st->target_ids[i] == tensor)
+            return fill_once(p, NN_PORTS + i, fill_target, bytes, count, err);
     for (size_t g = 0; g <= p->trial->config.group_count; g++) {
         const float *from = tensor == st->scalars_id[g] ? p->scalars[g]
                             : tensor == st->bare_id[g]  ? p->bare[g]
@@ -144,14 +168,18 @@ static enum ebb_status take(void *context, uint32_t tensor, const void *bytes, u
 static void timed(void *context, uint32_t op, uint64_t ns)
 {
     const struct train_pass *p = context;
-    train_times_add(p->trial->options.times, train_program_trace(p->step->program), op, ns);
+    if (p->op_ns && p->op_ns[op] == 0)
+        p->op_ns[op] = ns;
+    else if (!p->op_ns)
+        train_times_add(p->trial->options.times, train_program_trace(p->step->program), op, ns);
 }
 
 enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *report,
                                struct ebb_error *err)
 {
-    struct train_io io = {.context = pass, .fill = fill, .read = take};
-    if (pass->trial->options.times && pass->trial->updates > 0) /* the first one warms up */
+    struct train_io io = {.context = pass, .fill = fill, .read = take, .measures = pass->measures};
+    /* the first update warms up */
+    if (pass->op_ns || (pass->trial->options.times && pass->trial->updates > 0))
         io.timed = timed;
     pass->loss = pass->part = pass->norm = NAN;
     return train_engine_run(pass->trial->engine, pass->step->program, &io, report, err);
@@ -307,14 +335,19 @@ static enum ebb_status apply(struct train_trial *t, struct train_pass *micro,
     return train_clear_gradients(t, err);
 }
 
+void train_pass_accumulates(struct train_pass *pass)
+{
+    ops_update_scalars(OPS_SGD, &(struct ops_scalars){.rate = -1, .fresh = 1, .sign = 1},
+                       pass->scalars[0]); /* adds: w - (-1) g */
+    pass->scale = (float)pass->trial->scaler.scale;
+}
+
 static enum ebb_status run_micro(struct train_trial *t, const struct train_step *step,
                                  struct train_batch *batch, struct ebb_error *err)
 {
     struct train_pass pass = {.trial = t, .step = step, .number = t->batches};
     struct exec_report report = {0};
-    ops_update_scalars(OPS_SGD, &(struct ops_scalars){.rate = -1, .fresh = 1, .sign = 1},
-                       pass.scalars[0]); /* adds: w - (-1) g */
-    pass.scale = (float)t->scaler.scale;
+    train_pass_accumulates(&pass);
     EBB_TRY(train_rate(t, &batch->rate, err));
     EBB_TRY(train_pass_run(&pass, &report, err));
     add_report(t, &report);

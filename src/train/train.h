@@ -254,9 +254,13 @@ enum ebb_status train_open_net(const struct train_config *config, struct nn_conf
 struct train_trial; /* one owner thread */
 
 struct train_options {
-    bool is_dry;        /* no memory, no kernels, no data files: programs and their reports only */
-    bool is_online;     /* policies decide while running (tests) */
-    bool makes_data;    /* random inputs and targets instead of the section `data` (tests) */
+    bool is_dry;    /* no memory, no kernels, no data files: programs and their reports only */
+    bool is_online; /* policies decide while running */
+    bool samples, ignores_small; /* policies: score about 2 sqrt(n) candidates only; storages far
+                                    below the average are none (exec_options) */
+    bool makes_data;             /* random inputs and targets instead of the section `data` */
+    bool is_repeated;            /* for train_trial_repeat alone: nothing is updated or validated */
+    bool measures;               /* of it: repetitions tell the wall times of their parts */
     bool wants_classes; /* validation keeps a confusion matrix, and knows the five best answers */
     /* NULL, or told every answer of a validation, one sample after the other: of classes the one
      * wanted and the scores of all, of numbers those wanted (wanted_class -1) and those given. */
@@ -290,6 +294,26 @@ struct train_batch {
 };
 enum ebb_status train_trial_batch(struct train_trial *trial, struct train_batch *batch,
                                   struct ebb_error *err);
+
+/* One repetition of a measurement: forward, loss, backward into kept gradients, no update. Every one
+ * begins with the weights and buffers of the start and reads the same batch, which lies ready. */
+struct train_repetition {
+    uint64_t *op_ns; /* NULL, or room for every op of the trace: how long it took, the first time */
+    double loss;
+    uint64_t ns, device_ns, stall_ns; /* by the wall clock; of the device's compute stream; of that
+                                         waiting for copies */
+    /* What it is made of, when options.measures (exec_report). */
+    uint64_t first_ns, again_ns, search_ns, cost_ns, move_ns;
+    uint64_t peak_bytes, evictions, remat_ops;
+    uint64_t input_bytes; /* of the batch */
+};
+enum ebb_status train_trial_repeat(struct train_trial *trial, struct train_repetition *repetition,
+                                   struct ebb_error *err);
+/* What op_ns of a repetition says. */
+void train_times_note(struct train_times *times, const struct trace *trace, const uint64_t *op_ns);
+/* SHA-256 over the kept gradients, as train_trial_hash over the weights. */
+enum ebb_status train_trial_gradients(struct train_trial *trial, char text[65],
+                                      struct ebb_error *err);
 
 /* Whether the schedule has rates for so many updates; OneCycleLR ends. */
 enum ebb_status train_trial_lasts(const struct train_trial *trial, int64_t updates,
@@ -334,6 +358,7 @@ struct train_state { /* where a trial stands, and what it cost so far */
     uint64_t stall_ns;     /* of the compute stream, waiting for copies, in all updates */
     uint64_t predicted_ns; /* of an update's main program, by the costs that decisions use */
     double overhead;       /* predicted */
+    uint64_t plan_ns;      /* wall time of deciding how the programs run */
     const char *how;       /* policy or planner that decides */
     bool is_fallback;
     int threads;

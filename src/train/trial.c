@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/codec.h"
 #include "base/heap.h"
 #include "base/str.h"
@@ -41,8 +42,10 @@ static enum ebb_status add_step(struct train_trial *t, struct train_step *step,
 {
     struct trace *trace = step->trace;
     struct ebb_error why = {0};
+    uint64_t begin = ebb_clock_ns();
     step->trace = NULL; /* the engine's from here on, whatever happens */
     enum ebb_status status = train_engine_add(t->engine, trace, &step->program, &why);
+    t->plan_ns += ebb_clock_ns() - begin;
     uint64_t needed = train_engine_needed(t->engine);
     if (status == EBB_EBUDGET && needed > 0) {
         if (needed > t->floor_bytes)
@@ -75,6 +78,8 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
                         "epochs; allowed: update",
                         t->net.model->name);
     EBB_TRY(add_step(t, &t->main, err));
+    if (t->options.is_repeated)
+        return EBB_OK;
     if (t->tail_batch) {
         EBB_TRY(build_step(t, t->main.kind, t->tail_batch, &t->tail, err));
         EBB_TRY(add_step(t, &t->tail, err));
@@ -154,6 +159,24 @@ bool train_slot_read(struct train_trial *t, size_t slot, tensor_sink *reader, vo
             return false;
     }
     return true;
+}
+
+struct bytes {
+    char *to;
+    size_t at;
+};
+
+static bool collect(void *context, const void *bytes, size_t count)
+{
+    struct bytes *b = context;
+    memcpy(b->to + b->at, bytes, count);
+    b->at += count;
+    return true;
+}
+
+bool train_slot_copy(struct train_trial *t, size_t slot, void *to)
+{
+    return train_slot_read(t, slot, collect, &(struct bytes){to, 0});
 }
 
 enum ebb_status train_slot_write(struct train_trial *t, size_t slot, const void *values,
@@ -247,19 +270,6 @@ static enum ebb_status initialize(struct train_trial *t, struct ebb_error *err)
 
 /* ---- averages of weights (opt.ema) ----------------------------------------------------------- */
 
-struct bytes {
-    char *to;
-    size_t at;
-};
-
-static bool collect(void *context, const void *bytes, size_t count)
-{
-    struct bytes *b = context;
-    memcpy(b->to + b->at, bytes, count);
-    b->at += count;
-    return true;
-}
-
 /* Item and average, one or both ways. */
 static enum ebb_status exchange(struct train_trial *t, size_t item, size_t average, bool is_swap,
                                 struct ebb_error *err)
@@ -267,8 +277,7 @@ static enum ebb_status exchange(struct train_trial *t, size_t item, size_t avera
     size_t n = t->main.slots[item].bytes;
     char *both;
     EBB_TRY(ebb_new(&both, 2, n, err));
-    bool ok = train_slot_read(t, item, collect, &(struct bytes){both, 0}) &&
-              train_slot_read(t, average, collect, &(struct bytes){both + n, 0});
+    bool ok = train_slot_copy(t, item, both) && train_slot_copy(t, average, both + n);
     enum ebb_status status =
         ok ? EBB_OK : ebb_fail(err, EBB_EDEVICE, "'%s' cannot be read", t->main.slots[item].name);
     EBB_THEN(status, train_slot_write(t, average, both, err));
@@ -361,7 +370,9 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
                                      .threads = c->threads,
                                      .seed = c->seed,
                                      .is_dry = t->options.is_dry,
-                                     .is_online = t->options.is_online};
+                                     .is_online = t->options.is_online,
+                                     .samples = t->options.samples,
+                                     .ignores_small = t->options.ignores_small};
     if (c->policy && strcmp(c->policy, "none") != 0 && !mem_policy_find(c->policy) &&
         !planner_find(c->policy))
         return ebb_fail(err, EBB_EUNSUPPORTED,
@@ -370,7 +381,7 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
         EBB_TRY(profile_load(c->costs, &t->costs, err));
     o.costs = t->costs;
     t->is_scaled = c->precision == TRAIN_FP16;
-    t->has_gradients = c->accumulate > 1 || t->is_scaled;
+    t->has_gradients = c->accumulate > 1 || t->is_scaled || t->options.is_repeated;
     optim_scaler_grad(&t->scaler);
     train_loss_weights(c->loss, t->class_weights, TRAIN_MAX_WEIGHTS);
     EBB_TRY(make_schedule(t, err));
@@ -434,6 +445,11 @@ void train_trial_destroy(struct train_trial *t)
     optim_schedule_destroy(t->schedule);
     for (size_t g = 0; g < TRAIN_GROUPS; g++)
         optim_schedule_destroy(t->group_schedules[g]);
+    for (size_t i = 0; i < 2 * NN_PORTS; i++)
+        ebb_free(t->made[i]);
+    for (size_t i = 0; t->begun && i < t->main.slot_count; i++)
+        ebb_free(t->begun[i]);
+    ebb_free(t->begun);
     ebb_free(t->history);
     ebb_free(t->confusion_counts);
     ebb_arena_fini(&t->arena);
@@ -545,6 +561,7 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
     state->predicted_ns = main->report.device_ns > main->report.clock_ns ? main->report.device_ns
                                                                          : main->report.clock_ns;
     state->overhead = main->overhead;
+    state->plan_ns = t->plan_ns;
     state->how = main->how;
     state->is_fallback = main->is_fallback;
     state->threads = train_engine_threads(t->engine);
@@ -599,14 +616,15 @@ static bool add_to_hash(void *context, const void *bytes, size_t count)
     return true;
 }
 
-enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct ebb_error *err)
+static enum ebb_status hash_slots(struct train_trial *t, enum train_slot_kind kind, char text[65],
+                                  struct ebb_error *err)
 {
     struct ebb_sha256 h;
     size_t count = 0;
     struct named *names;
     EBB_TRY(ebb_new(&names, t->main.slot_count + 1, sizeof *names, err));
     for (size_t i = 0; i < t->main.slot_count; i++)
-        if (t->main.slots[i].kind == TRAIN_ITEM)
+        if (t->main.slots[i].kind == kind)
             names[count++] = (struct named){t->main.slots[i].name, i};
     qsort(names, count, sizeof *names, by_name);
     ebb_sha256_init(&h);
@@ -620,6 +638,16 @@ enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct eb
     }
     ebb_free(names);
     return ebb_sha256_text(&h, text, err);
+}
+
+enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct ebb_error *err)
+{
+    return hash_slots(t, TRAIN_ITEM, text, err);
+}
+
+enum ebb_status train_trial_gradients(struct train_trial *t, char text[65], struct ebb_error *err)
+{
+    return hash_slots(t, TRAIN_GRADIENT, text, err);
 }
 
 /* ---- only the trace ------------------------------------------------------------------------- */

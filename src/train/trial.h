@@ -56,7 +56,10 @@ struct train_trial {
     uint64_t times[TRAIN_TIMES], update_ns;
     size_t time_count;
     uint64_t wait_ns, busy_ns;
-    uint64_t floor_bytes;
+    uint64_t floor_bytes, plan_ns;
+    /* is_repeated: batches that were made, inputs then targets; values that a step changes */
+    void *made[2 * NN_PORTS];
+    void **begun;             /* per slot; NULL: a step leaves it alone */
     struct ebb_error refusal; /* of the program with the largest floor; status EBB_OK: none */
 };
 
@@ -88,14 +91,19 @@ struct train_pass {
     bool is_ones; /* train_trial_ones */
     double loss, part, norm;
     double metrics[NN_PORTS];
+    bool measures;   /* train_io */
+    uint64_t *op_ns; /* NULL, or told every op (train_repetition) */
     void (*answer)(void *context, const struct train_step *step, const void *bytes);
     void *answer_context;
 };
 enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *report,
                                struct ebb_error *err);
+/* Scalars of a pass that adds to the kept gradients. */
+void train_pass_accumulates(struct train_pass *pass);
 /* The values of a slot as its view says, in pieces; false when the reader gave up, or the device.
  * Slots of all programs are the same list. */
 bool train_slot_read(struct train_trial *trial, size_t slot, tensor_sink *reader, void *context);
+bool train_slot_copy(struct train_trial *trial, size_t slot, void *to); /* all of them at once */
 enum ebb_status train_slot_write(struct train_trial *trial, size_t slot, const void *values,
                                  struct ebb_error *err);
 /* With opt.ema: the averages begin as the weights are; weights and averages change places. */
