@@ -20,7 +20,8 @@
 
 #define WAYS_FILES 8
 #define WAYS_RANGES 4
-#define RANGE_BYTES ((int64_t)16 << 20)
+#define RANGE_BYTES ((int64_t)8 << 20)
+#define RANGED_BYTES (2 * RANGE_BYTES) /* larger files are fetched in ranges */
 #define MANIFEST_MAX ((size_t)16 << 20)
 #define ROUNDS 3 /* for a file that arrives damaged */
 
@@ -117,11 +118,11 @@ struct fetch {
     const struct ebb_manifest_file *files;
     const struct ebb_manifest_file *file; /* in ranges */
     int fd;
-    bool *is_there;  /* ranges that have arrived */
-    size_t frontier; /* those before are hashed */
-    bool is_hashing;
+    bool *is_there; /* ranges that have arrived */
+    size_t ranges;
     struct ebb_sha256 hash;
     pthread_mutex_t lock;
+    pthread_cond_t changed;
     enum ebb_status status;
     struct ebb_error err;
 };
@@ -163,6 +164,7 @@ static void note(struct fetch *f, enum ebb_status status, const struct ebb_error
     if (status != EBB_OK && f->status == EBB_OK) {
         f->status = status;
         f->err = *why;
+        pthread_cond_signal(&f->changed);
     }
     pthread_mutex_unlock(&f->lock);
 }
@@ -175,28 +177,36 @@ static bool is_over(struct fetch *f)
     return is_failed;
 }
 
-/* Hash the ranges that are there, in order; one thread at a time, from the page cache. */
-static enum ebb_status hash_ranges(struct fetch *f, size_t ranges, struct ebb_error *err)
+static enum ebb_status hash_range(struct fetch *f, size_t i, struct ebb_error *err)
 {
     char buffer[65536];
-    pthread_mutex_lock(&f->lock);
-    while (!f->is_hashing && f->frontier < ranges && f->is_there[f->frontier]) {
-        int64_t at = (int64_t)f->frontier * RANGE_BYTES, end = at + RANGE_BYTES;
-        f->is_hashing = true;
-        pthread_mutex_unlock(&f->lock);
-        for (ssize_t n; at < end && at < f->file->bytes; at += n) {
-            n = pread(f->fd, buffer, sizeof buffer, at);
-            if (n <= 0)
-                return ebb_fail(err, EBB_EIO, "cannot read %s back: %s", f->file->path,
-                                strerror(errno));
-            ebb_sha256_add(&f->hash, buffer, (size_t)n);
-        }
-        pthread_mutex_lock(&f->lock);
-        f->is_hashing = false;
-        f->frontier++;
+    int64_t at = (int64_t)i * RANGE_BYTES, end = at + RANGE_BYTES;
+    for (ssize_t n; at < end && at < f->file->bytes; at += n) {
+        n = pread(f->fd, buffer, sizeof buffer, at);
+        if (n <= 0)
+            return ebb_fail(err, EBB_EIO, "cannot read %s back: %s", f->file->path,
+                            strerror(errno));
+        ebb_sha256_add(&f->hash, buffer, (size_t)n);
     }
-    pthread_mutex_unlock(&f->lock);
     return EBB_OK;
+}
+
+/* A thread of its own hashes ranges in their order, from the page cache, while others arrive. */
+static void *hash_ranges(void *context)
+{
+    struct fetch *f = context;
+    struct ebb_error why;
+    for (size_t i = 0; i < f->ranges; i++) {
+        pthread_mutex_lock(&f->lock);
+        while (!f->is_there[i] && f->status == EBB_OK)
+            pthread_cond_wait(&f->changed, &f->lock);
+        bool is_failed = f->status != EBB_OK;
+        pthread_mutex_unlock(&f->lock);
+        if (is_failed)
+            break;
+        note(f, hash_range(f, i, &why), &why);
+    }
+    return NULL;
 }
 
 static void get_range(void *context, size_t i)
@@ -215,36 +225,41 @@ static void get_range(void *context, size_t i)
     if (status == EBB_OK && s.at != at + bytes)
         status = ebb_fail(&why, EBB_ECORRUPT, "damaged: %s is shorter than manifest.json says",
                           f->file->path);
-    if (status == EBB_OK) {
-        pthread_mutex_lock(&f->lock);
-        f->is_there[i] = true;
-        pthread_mutex_unlock(&f->lock);
-        status = hash_ranges(f, (size_t)((f->file->bytes + RANGE_BYTES - 1) / RANGE_BYTES), &why);
-    }
+    pthread_mutex_lock(&f->lock);
+    f->is_there[i] = status == EBB_OK;
+    pthread_cond_signal(&f->changed);
+    pthread_mutex_unlock(&f->lock);
     note(f, status, &why);
 }
 
 static enum ebb_status get_ranges(struct fetch *outer, const struct ebb_manifest_file *want, int fd,
                                   struct ebb_error *err)
 {
-    size_t ranges = (size_t)((want->bytes + RANGE_BYTES - 1) / RANGE_BYTES);
     struct fetch f = {.r = outer->r, .uuid = outer->uuid, .file = want, .fd = fd};
+    struct ebb_error why;
     char found[EBB_SHA256_TEXT];
-    f.is_there = ebb_calloc(ranges, sizeof *f.is_there);
+    pthread_t hasher;
+    f.ranges = (size_t)((want->bytes + RANGE_BYTES - 1) / RANGE_BYTES);
+    f.is_there = ebb_calloc(f.ranges, sizeof *f.is_there);
     if (f.is_there == NULL)
-        return ebb_no_memory(err, ranges);
+        return ebb_no_memory(err, f.ranges);
     ebb_sha256_init(&f.hash);
     pthread_mutex_init(&f.lock, NULL);
-    enum ebb_status status = ebb_parallel(WAYS_RANGES, ranges, get_range, &f, err);
-    if (status == EBB_OK && f.status != EBB_OK) {
-        status = f.status;
-        if (err != NULL)
-            *err = f.err;
+    pthread_cond_init(&f.changed, NULL);
+    int failed = ebb_thread_start(&hasher, hash_ranges, &f);
+    if (failed == 0) {
+        note(&f, ebb_parallel(WAYS_RANGES, f.ranges, get_range, &f, &why), &why);
+        pthread_join(hasher, NULL);
     }
-    EBB_THEN(status, hash_ranges(&f, ranges, err));
+    enum ebb_status status =
+        failed != 0 ? ebb_fail(err, EBB_EIO, "cannot start a thread: %s", strerror(failed))
+                    : f.status;
+    if (failed == 0 && status != EBB_OK && err != NULL)
+        *err = f.err;
     EBB_THEN(status, ebb_sha256_text(&f.hash, found, err));
     ebb_sha256_fini(&f.hash);
     EBB_THEN(status, compare(want, found, err));
+    pthread_cond_destroy(&f.changed);
     pthread_mutex_destroy(&f.lock);
     ebb_free(f.is_there);
     return status;
@@ -259,8 +274,8 @@ static enum ebb_status get_file(struct fetch *f, const struct ebb_manifest_file 
                         O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (fd < 0)
             return ebb_fail(err, EBB_EIO, "cannot write %s: %s", want->path, strerror(errno));
-        status = want->bytes > 2 * RANGE_BYTES ? get_ranges(f, want, fd, err)
-                                               : get_whole(f, want, fd, err);
+        status =
+            want->bytes > RANGED_BYTES ? get_ranges(f, want, fd, err) : get_whole(f, want, fd, err);
         if (status == EBB_OK)
             (void)fchmod(fd, 0444); /* shared by all who start from it */
         if (close(fd) != 0 && status == EBB_OK)
@@ -275,7 +290,7 @@ static void get_one(void *context, size_t i)
 {
     struct fetch *f = context;
     struct ebb_error why;
-    if (!is_over(f) && f->files[i].bytes <= 2 * RANGE_BYTES)
+    if (!is_over(f) && f->files[i].bytes <= RANGED_BYTES)
         note(f, get_file(f, &f->files[i], &why), &why);
 }
 
@@ -327,7 +342,9 @@ static enum ebb_status get_open(struct exp_remote *r, const char *uuid, const ch
         EBB_THEN(status, make_directories(directory, manifest.files[i].path, err));
     f.files = manifest.files;
     pthread_mutex_init(&f.lock, NULL);
+    pthread_cond_init(&f.changed, NULL);
     EBB_THEN(status, ebb_parallel(WAYS_FILES, manifest.count, get_one, &f, err));
+    pthread_cond_destroy(&f.changed);
     pthread_mutex_destroy(&f.lock);
     if (status == EBB_OK && f.status != EBB_OK) {
         status = f.status;
@@ -335,7 +352,7 @@ static enum ebb_status get_open(struct exp_remote *r, const char *uuid, const ch
             *err = f.err;
     }
     for (size_t i = 0; i < manifest.count; i++)
-        if (manifest.files[i].bytes > 2 * RANGE_BYTES)
+        if (manifest.files[i].bytes > RANGED_BYTES)
             EBB_THEN(status, get_file(&f, &manifest.files[i], err));
     if (status == EBB_OK) {
         int fd = openat(directory, EBB_MANIFEST, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
