@@ -5,6 +5,9 @@
 
 #include "cli/show.h"
 
+#define FILE_BYTES                                                                                 \
+    ((int64_t)64 << 20) /* sent whole again when it grows: it must not grow for ever */
+
 static void close_file(struct cli_board_file *file)
 {
     struct ebb_error err;
@@ -49,7 +52,10 @@ static enum ebb_status write_all(struct cli_board *board, const struct exp_maste
                  m->metrics->keys[i]->text);
         EBB_TRY(train_events_scalar_at(file->events, tag, m->batches, value->number, m->time, err));
     }
-    return train_events_flush(file->events, err);
+    EBB_TRY(train_events_flush(file->events, err));
+    if (train_events_bytes(file->events) >= FILE_BYTES)
+        close_file(file); /* the next metrics begin another one */
+    return EBB_OK;
 }
 
 void cli_board_add(void *context, const struct exp_master_metrics *metrics)

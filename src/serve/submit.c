@@ -153,14 +153,22 @@ static enum ebb_status find_warm_start(struct serve_rest *r, struct submission *
     return EBB_OK;
 }
 
-static enum ebb_status check_store(struct serve_rest *r, const struct exp_config *c)
+static enum ebb_status check_store(struct serve_rest *r, const struct exp_storage *storage,
+                                   const char *section)
 {
     struct ebb_error why;
-    enum ebb_status status =
-        exp_master_check(r->m, &c->checkpoint_storage, &r->response->is_later, &why);
+    enum ebb_status status = exp_master_check(r->m, storage, &r->response->is_later, &why);
     if (r->response->is_later)
         return SERVE_REFUSED; /* for now: handled again when the store has answered */
-    return serve_blame(r, status, &why, 400, "checkpoint_storage: ");
+    return serve_blame(r, status, &why, 400, section);
+}
+
+static enum ebb_status check_stores(struct serve_rest *r, const struct exp_config *c)
+{
+    EBB_TRY(check_store(r, &c->checkpoint_storage, "checkpoint_storage: "));
+    bool is_other =
+        c->has_tensorboard_storage && c->tensorboard_storage.kind != EXP_STORAGE_SHARED_FS;
+    return is_other ? check_store(r, &c->tensorboard_storage, "tensorboard_storage: ") : EBB_OK;
 }
 
 /* The configuration of a request, checked. */
@@ -278,7 +286,8 @@ static enum ebb_status json_of(struct serve_rest *r, const struct ebb_doc_node *
     return ebb_str_status(text, r->err);
 }
 
-/* Directory of the event files of an experiment; those of one with a remote store stay here. */
+/* Directory of the event files of an experiment; those of one with a remote store are written here
+ * and sent there (exp/master/boards.c). */
 static const char *board_of(struct serve_rest *r, const struct exp_config *c, int64_t id)
 {
     const struct exp_storage *s =
@@ -387,7 +396,7 @@ static enum ebb_status submit(struct serve_rest *r)
     if (!is_there)
         return serve_refuse(r, 400, "parent_id: there is no experiment %lld",
                             (long long)s.parent_id);
-    EBB_TRY(check_store(r, &s.config));
+    EBB_TRY(check_stores(r, &s.config));
     return create(r, &s);
 }
 

@@ -102,6 +102,11 @@ enum ebb_status train_events_flush(struct train_events *e, struct ebb_error *err
     return fflush(e->stream) == 0 ? EBB_OK : ebb_fail(err, EBB_EIO, "cannot write %s", e->path);
 }
 
+int64_t train_events_bytes(const struct train_events *e)
+{
+    return (int64_t)ftello(e->stream);
+}
+
 enum ebb_status train_events_scalar_at(struct train_events *e, const char *tag, int64_t step,
                                        double value, double time, struct ebb_error *err)
 {

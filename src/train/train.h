@@ -500,6 +500,8 @@ enum ebb_status train_events_scalar(struct train_events *events, const char *tag
 enum ebb_status train_events_scalar_at(struct train_events *events, const char *tag, int64_t step,
                                        double value, double time, struct ebb_error *err);
 enum ebb_status train_events_flush(struct train_events *events, struct ebb_error *err);
+/* Of the file, with what was not flushed. */
+int64_t train_events_bytes(const struct train_events *events);
 enum ebb_status train_events_close(struct train_events *events, struct ebb_error *err);
 
 /* ---- worker ---------------------------------------------------------------------------------- */

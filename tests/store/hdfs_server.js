@@ -2,9 +2,10 @@
 // DIRECTORY.standby.PORT exists, this name node is on standby.
 const fs = require('fs'), http = require('http'), path = require('path');
 const port = Number(process.argv[2]), root = process.argv[3];
+const host = process.env.SERVE_HOST || '127.0.0.1';
 const listen = http.Server.prototype.listen;
 http.Server.prototype.listen = function (...args) { // it would listen on all interfaces
-  return typeof args[0] === 'number' ? listen.call(this, args[0], '127.0.0.1') : listen.apply(this, args);
+  return typeof args[0] === 'number' ? listen.call(this, args[0], host) : listen.apply(this, args);
 };
 const {createServer} = require('webhdfs-proxy');
 
@@ -49,11 +50,13 @@ const operations = {
   },
   delete: (file, q, req, res) => {
     const found = fs.existsSync(file);
+    if (found && String(q.recursive) !== 'true' && fs.statSync(file).isDirectory() && fs.readdirSync(file).length)
+      return fail(res, 403, 'PathIsNotEmptyDirectoryException', `${file} is non empty`);
     fs.rmSync(file, {recursive: true, force: true});
     json(res, {boolean: found});
   },
 };
-createServer({path: '/webhdfs/v1', host: '127.0.0.1', validate: true, http: {port}}, (err, name, op, q, req, res, next) => {
+createServer({path: '/webhdfs/v1', host, validate: true, http: {port}}, (err, name, op, q, req, res, next) => {
   if (err) return next(err);
   if (fs.existsSync(`${root}.standby.${port}`)) return fail(res, 403, 'StandbyException', 'Operation category READ is not supported in state standby');
   const file = path.join(root, decodeURIComponent(name));

@@ -326,14 +326,14 @@ TEST(unbuilt__notes_and_rows)
     CHECK_EQ(exp_config_unbuilt(&r.config, rows), 0);
     reading_close(&r);
     layered_open(&r, NULL, NULL,
-                 FILE_HEAD "tensorboard_storage: {type: s3, bucket: b}\n"
+                 FILE_HEAD "environment: {force_pull_image: true}\n"
                            "resources: {slots_per_trial: 2}\n");
     CHECK_OK(r.status, &r.err);
     CHECK_EQ(r.report.notes, 2);
-    const struct ebb_finding *f = reading_find(&r, EBB_FINDING_NOTE, "tensorboard_storage.type");
+    const struct ebb_finding *f = reading_find(&r, EBB_FINDING_NOTE, "environment.force_pull_image");
     CHECK(f && f->line == 5 && strstr(f->message, "valid, but this build cannot run it yet"));
     CHECK_EQ(exp_config_unbuilt(&r.config, rows), 2);
-    CHECK_STR(exp_unbuilt_table[rows[1]].path, "resources.slots_per_trial");
+    CHECK_STR(exp_unbuilt_table[rows[0]].path, "resources.slots_per_trial");
     reading_close(&r);
     reading_open(&r, "entrypoint: ebb:gan\nhyperparameters: {global_batch_size: 1}\n"
                      "searcher: {name: single, metric: m, max_steps: 1}\n"

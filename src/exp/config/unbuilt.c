@@ -73,7 +73,6 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
      "trials run without a container and see the storage where it is", uses_container_path},
     {"checkpoint_storage.propagation", "not rprivate", "the storage is not mounted for trials",
      uses_propagation},
-    {"tensorboard_storage.type", "s3, gcs, hdfs", "event files are kept on shared_fs only", NULL},
     {"searcher.name", "custom", "external search programs are not started", NULL},
     {"resources.slots_per_trial", "> 1", ONE_SLOT, uses_slots},
     {"resources.agent_label", "", "there is one agent, this machine, without label",

@@ -123,7 +123,7 @@ enum ebb_status exp_master_check(struct exp_master *m, const struct exp_storage 
     struct exp_job *job = exp_job_create(EXP_JOB_CHECK);
     enum ebb_status status =
         job != NULL ? ebb_str_status(&location, err) : ebb_no_memory(err, sizeof *job);
-    EBB_THEN(status, exp_job_place(m, job, ebb_str_c(&location), err));
+    EBB_THEN(status, exp_job_place(m, job, ebb_str_c(&location), EXP_STORAGE_SECTION, err));
     if (job != NULL && job->access_key == NULL) { /* else master.yaml's win */
         EBB_THEN(status, exp_text_set(&job->access_key, storage->access_key, err));
         EBB_THEN(status, exp_text_set(&job->secret_key, storage->secret_key, err));
@@ -151,7 +151,7 @@ enum ebb_status exp_master_fetch(struct exp_master *m, const char *uuid, struct 
     struct exp_job *job = exp_job_create(EXP_JOB_PREPARE);
     if (job == NULL)
         return ebb_no_memory(err, sizeof *job);
-    enum ebb_status status = exp_job_place(m, job, row.storage, err);
+    enum ebb_status status = exp_job_place(m, job, row.storage, EXP_STORAGE_SECTION, err);
     EBB_THEN(status, exp_text_set(&job->uuid, uuid, err));
     ebb_str_add(&job->resources, row.resources != NULL ? row.resources : "");
     EBB_THEN(status, ebb_str_status(&job->resources, err));

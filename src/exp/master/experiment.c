@@ -306,10 +306,12 @@ enum ebb_status exp_experiment_settle(struct exp_master *m, struct exp_experimen
     }
     if (!exp_state_is_stopping(e->state) || e->alloc_count > 0)
         return EBB_OK;
-    if (e->state == EXP_STOPPING_CANCELED)
+    if (e->state == EXP_STOPPING_CANCELED) {
         EBB_TRY(exp_uploads_cancel(m, e->id, err));
-    else if (exp_uploads_wait(m, e->id, 0))
+        exp_board_leave(m, e->id);
+    } else if (exp_uploads_wait(m, e->id, 0) || exp_board_holds(m, e->id)) {
         return EBB_OK;
+    }
     return end(m, e, err);
 }
 
@@ -331,6 +333,8 @@ void exp_experiment_free(struct exp_master *m, struct exp_experiment *e)
     exp_model_release(e->model);
     ebb_free(e->location);
     ebb_free(e->board);
+    ebb_free(e->board_location);
+    ebb_free(e->board_section);
     ebb_free(e->warm_start);
     ebb_free(e->error);
     ebb_arena_fini(&e->arena);
@@ -394,6 +398,24 @@ static enum ebb_status open_one(struct exp_master *m, const struct exp_storage *
     return EBB_OK;
 }
 
+/* Where event files are sent, if they are. */
+static enum ebb_status place_board(struct exp_master *m, struct exp_experiment *e,
+                                   struct ebb_error *err)
+{
+    const struct exp_config *c = &e->config;
+    const struct exp_storage *storage =
+        c->has_tensorboard_storage ? &c->tensorboard_storage : &c->checkpoint_storage;
+    struct exp_store *store = NULL;
+    if (e->board == NULL || storage->kind == EXP_STORAGE_SHARED_FS)
+        return EBB_OK;
+    enum ebb_status status = open_one(m, storage, e->id, &store, &e->board_location, err);
+    exp_store_close(store);
+    EBB_TRY(status);
+    return exp_text_set(&e->board_section,
+                        c->has_tensorboard_storage ? "tensorboard_storage" : EXP_STORAGE_SECTION,
+                        err);
+}
+
 static enum ebb_status open_store(struct exp_master *m, struct exp_experiment *e,
                                   struct ebb_error *err)
 {
@@ -403,6 +425,7 @@ static enum ebb_status open_store(struct exp_master *m, struct exp_experiment *e
     EBB_TRY(open_one(m, storage, e->id, &e->store, &e->location, err));
     snprintf(path, sizeof path, "%s/" EXP_STAGING, m->state_dir);
     staging.directory = path;
+    EBB_TRY(place_board(m, e, err));
     return open_one(m, exp_store_is_remote(e->store) ? &staging : storage, e->id, &e->stage,
                     &e->stage_location, err);
 }

@@ -14,6 +14,8 @@ static void count_uploads(const struct exp_master *m, struct exp_master_info *in
         info->uploaded_bytes += u->job != NULL ? (int64_t)atomic_load(&u->job->watch.bytes) : 0;
         info->upload_error = u->error[0] != '\0' ? u->error : info->upload_error;
     }
+    if (info->upload_error == NULL)
+        info->upload_error = exp_board_error(m, 0);
 }
 
 struct exp_master_info exp_master_info(const struct exp_master *m)
@@ -49,6 +51,8 @@ size_t exp_master_uploads(const struct exp_master *m, int64_t experiment, int64_
             *bytes += u->bytes - (u->job != NULL ? (int64_t)atomic_load(&u->job->watch.bytes) : 0);
             *error = u->error[0] != '\0' ? u->error : *error;
         }
+    if (*error == NULL)
+        *error = exp_board_error(m, experiment);
     return count;
 }
 

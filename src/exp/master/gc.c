@@ -98,7 +98,7 @@ static enum ebb_status start_job(struct exp_master *m, const char *uuid, const c
     struct exp_job *job = exp_job_create(EXP_JOB_REMOVE);
     if (job == NULL)
         return ebb_no_memory(err, sizeof *job);
-    enum ebb_status status = exp_job_place(m, job, location, err);
+    enum ebb_status status = exp_job_place(m, job, location, EXP_STORAGE_SECTION, err);
     EBB_THEN(status, read_resources(m, location, &job->resources, err));
     EBB_THEN(status, exp_text_set(&job->uuid, uuid, err));
     if (status != EBB_OK) {
@@ -183,6 +183,20 @@ static enum ebb_status start_tree(struct exp_master *m, struct exp_deletion *d, 
     return EBB_OK;
 }
 
+/* Event files: here, and in the store that has copies of them. */
+static enum ebb_status start_board(struct exp_master *m, struct exp_deletion *d, const char *path,
+                                   struct ebb_error *err)
+{
+    struct exp_job *job = NULL;
+    EBB_TRY(exp_board_remove_job(m, d->id, path, &job, err));
+    if (job == NULL)
+        return start_tree(m, d, path, err);
+    d->pending++;
+    m->removals++;
+    exp_job_later(m, job);
+    return EBB_OK;
+}
+
 static enum ebb_status start_trees(struct exp_master *m, struct exp_deletion *d,
                                    struct ebb_error *err)
 {
@@ -199,7 +213,7 @@ static enum ebb_status start_trees(struct exp_master *m, struct exp_deletion *d,
     EBB_TRY(exp_db_end(&trials));
     EBB_TRY(exp_db_only(exp_db_config_read(m->db, EXP_DB_ID(d->id), &config, err), &m->turn_arena,
                         &is_there));
-    return is_there && config.board != NULL ? start_tree(m, d, config.board, err) : EBB_OK;
+    return is_there && config.board != NULL ? start_board(m, d, config.board, err) : EBB_OK;
 }
 
 /* Numbers are never given twice, also when their last owners are gone. */
@@ -231,6 +245,10 @@ static enum ebb_status advance(struct exp_master *m, struct exp_deletion *d, str
 {
     if (d->pending > 0)
         return EBB_OK;
+    if (!d->is_failed && !d->has_trees && !exp_board_stop(m, d->id)) {
+        d->pending++; /* until exp_gc_board_stopped */
+        return EBB_OK;
+    }
     if (!d->is_failed && !d->has_trees) {
         EBB_TRY(start_trees(m, d, err));
         if (d->pending > 0)
@@ -300,6 +318,16 @@ enum ebb_status exp_gc_job_done(struct exp_master *m, struct exp_job *job, struc
         d->is_failed = true;
         snprintf(d->note, sizeof d->note, "%.*s", (int)sizeof d->note - 1, job->err.message);
     }
+    return advance(m, d, err);
+}
+
+enum ebb_status exp_gc_board_stopped(struct exp_master *m, int64_t experiment,
+                                     struct ebb_error *err)
+{
+    struct exp_deletion *d = find_deletion(m, experiment);
+    if (d == NULL)
+        return EBB_OK;
+    d->pending--;
     return advance(m, d, err);
 }
 

@@ -132,8 +132,9 @@ struct exp_experiment { /* not ended */
     char *location;          /* of the store, JSON */
     struct exp_store *stage; /* where trials write: the store, or the staging before a remote one */
     char *stage_location;
-    char *board;      /* directory of its event files, or NULL */
-    char *warm_start; /* uuid that all trials start from, or NULL */
+    char *board;                          /* directory of its event files, or NULL */
+    char *board_location, *board_section; /* where they are sent (JSON); NULL = they stay */
+    char *warm_start;                     /* uuid that all trials start from, or NULL */
     struct exp_model *model;
     bool has_model; /* there are files; `model` is read when first needed */
     char *error;    /* why it failed */
@@ -168,6 +169,7 @@ struct exp_notice {
 };
 
 #define EXP_NOTICES 8192
+#define EXP_STORAGE_SECTION "checkpoint_storage" /* of a configuration: where checkpoints go */
 
 struct exp_measured { /* for on_metrics, after the commit */
     struct exp_master_metrics metrics;
@@ -200,6 +202,7 @@ struct exp_master {
     struct exp_jobs *jobs, *remote; /* remote: those that ask servers */
     struct exp_store_net *net;
     struct exp_upload *uploads; /* in the order of checkpoints */
+    struct exp_board *boards;   /* boards.c */
     bool is_trim_due;           /* of the cache */
     uint64_t removal_ns;        /* removals that failed are tried again then; 0 = none have */
     struct exp_check *checks;   /* check.c */
@@ -340,9 +343,9 @@ void exp_job_hand_out(struct exp_master *m, struct exp_job *take_job);
 enum ebb_status exp_uploads_open(struct exp_master *m, struct ebb_error *err); /* with the master */
 enum ebb_status exp_uploads_recover(struct exp_master *m, struct ebb_error *err);
 void exp_uploads_forget(struct exp_master *m);
-/* Where a job finds its checkpoint, and with which keys. */
+/* Where a job finds its checkpoint, and with which keys: those of the configuration's section. */
 enum ebb_status exp_job_place(struct exp_master *m, struct exp_job *job, const char *location,
-                              struct ebb_error *err);
+                              const char *section, struct ebb_error *err);
 enum ebb_status exp_upload_add(struct exp_master *m, const struct exp_upload *upload,
                                const char *location, struct ebb_error *err);
 /* So much waits that the trial must not write another one. */
@@ -361,6 +364,26 @@ enum ebb_status exp_upload_lost(struct exp_master *m, struct exp_trial *r, const
                                 struct ebb_error *err);
 bool exp_upload_is_busy(const struct exp_master *m, const char *uuid); /* a job is out */
 uint64_t exp_uploads_deadline(const struct exp_master *m); /* monotonic; UINT64_MAX = none */
+
+/* ---- boards.c: event files in remote stores ---- */
+enum ebb_status exp_boards_recover(struct exp_master *m, struct ebb_error *err);
+void exp_boards_forget(struct exp_master *m);
+void exp_board_touch(struct exp_master *m, const struct exp_experiment *e);   /* they grow */
+enum ebb_status exp_boards_turn(struct exp_master *m, struct ebb_error *err); /* send what is due */
+enum ebb_status exp_board_job_done(struct exp_master *m, const struct exp_job *job,
+                                   struct ebb_error *err);
+bool exp_boards_wait(const struct exp_master *m);               /* is something not sent? */
+bool exp_board_holds(struct exp_master *m, int64_t experiment); /* of one that ends: sent at once */
+void exp_board_leave(struct exp_master *m, int64_t experiment); /* nobody waits for it */
+const char *exp_board_error(const struct exp_master *m,
+                            int64_t experiment);          /* 0 = any; NULL: none */
+uint64_t exp_boards_deadline(const struct exp_master *m); /* monotonic; UINT64_MAX = none */
+/* Nothing is sent any more; false: a job is out, and exp_gc_board_stopped is called when it is not. */
+bool exp_board_stop(struct exp_master *m, int64_t experiment);
+/* What removes them there and here; NULL: they were never sent. */
+enum ebb_status exp_board_remove_job(struct exp_master *m, int64_t experiment,
+                                     const char *directory, struct exp_job **job,
+                                     struct ebb_error *err);
 
 /* ---- check.c ---- */
 enum ebb_status exp_check_done(struct exp_master *m, const struct exp_job *job,
@@ -406,6 +429,8 @@ enum ebb_status exp_gc_job_done(struct exp_master *m, struct exp_job *job, struc
 enum ebb_status exp_gc_resume(struct exp_master *m, struct ebb_error *err);
 /* What a remote store did not remove is tried again after a while. */
 enum ebb_status exp_gc_again(struct exp_master *m, struct ebb_error *err);
+enum ebb_status exp_gc_board_stopped(struct exp_master *m, int64_t experiment,
+                                     struct ebb_error *err);
 /* Go on with experiments in DELETING. */
 enum ebb_status exp_gc_delete(struct exp_master *m, int64_t experiment, struct ebb_error *err);
 

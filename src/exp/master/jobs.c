@@ -237,6 +237,19 @@ static enum ebb_status check(struct exp_job *job)
     return status;
 }
 
+static enum ebb_status mirror(struct exp_job *job)
+{
+    struct exp_store *store = NULL;
+    EBB_TRY(open_store(job, &store));
+    bool is_removal = job->kind == EXP_JOB_UNMIRROR;
+    enum ebb_status status = (is_removal ? exp_store_unmirror : exp_store_mirror)(
+        store, job->uuid, job->work_dir, &job->watch, &job->err);
+    if (is_removal)
+        EBB_THEN(status, exp_store_remove_tree(job->work_dir, &job->err));
+    exp_store_close(store);
+    return status;
+}
+
 static void run_batch(struct exp_job *batch)
 {
     switch (batch->kind) {
@@ -257,6 +270,10 @@ static void run_batch(struct exp_job *batch)
         break;
     case EXP_JOB_CHECK:
         batch->status = check(batch);
+        break;
+    case EXP_JOB_MIRROR:
+    case EXP_JOB_UNMIRROR:
+        batch->status = mirror(batch);
         break;
     }
 }

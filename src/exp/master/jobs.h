@@ -16,6 +16,8 @@ enum exp_job_kind {
     EXP_JOB_REMOVE_TREE, /* work_dir */
     EXP_JOB_UPLOAD,      /* location, uuid: from the staging */
     EXP_JOB_CHECK,       /* location: can it be written and read? */
+    EXP_JOB_MIRROR,      /* location, uuid (a folder there), work_dir: event files */
+    EXP_JOB_UNMIRROR,    /* the same: away with them, there and here */
 };
 
 struct exp_model { /* a model definition in memory; counted by the loop's thread */
@@ -49,6 +51,7 @@ struct exp_jobs;
  * copies fetched from there. */
 #define EXP_STAGING "staging"
 #define EXP_CACHE "cache"
+#define EXP_BOARDS "boards" /* which event files have not been sent */
 
 enum ebb_status exp_jobs_create(int threads, struct exp_jobs **jobs, struct ebb_error *err);
 /* Waits for the jobs in progress, which are unwanted; those waiting are dropped (recovery does them

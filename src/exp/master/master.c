@@ -106,6 +106,7 @@ static void stall(struct exp_master *m, const struct ebb_error *why)
     m->measured_first = m->measured_last = NULL; /* they come again */
     exp_jobs_unwant(m->remote);
     exp_uploads_forget(m); /* they name jobs that end now */
+    exp_boards_forget(m);
     exp_checks_free(m);
     drain(m->jobs);
     drain(m->remote);
@@ -142,8 +143,11 @@ static enum ebb_status take_jobs(struct exp_master *m, struct exp_jobs *jobs, st
     enum ebb_status status = EBB_OK;
     for (struct exp_job *job; status == EBB_OK && (job = exp_jobs_take(jobs)) != NULL;) {
         struct exp_alloc *a = exp_alloc_find(m, job->allocation);
-        if (job->kind == EXP_JOB_REMOVE || job->kind == EXP_JOB_REMOVE_TREE)
+        if (job->kind == EXP_JOB_REMOVE || job->kind == EXP_JOB_REMOVE_TREE ||
+            job->kind == EXP_JOB_UNMIRROR)
             status = exp_gc_job_done(m, job, err);
+        else if (job->kind == EXP_JOB_MIRROR)
+            status = exp_board_job_done(m, job, err);
         else if (job->kind == EXP_JOB_UPLOAD)
             status = exp_upload_job_done(m, job, err);
         else if (job->kind == EXP_JOB_CHECK)
@@ -303,8 +307,10 @@ int exp_master_wait_ms(const struct exp_master *m)
     if (m->alloc_count > 0)
         wait = m->logs_ns > now ? m->logs_ns - now : 0;
     uint64_t until = m->front.deadline != NULL ? m->front.deadline(m->front.context) : UINT64_MAX;
-    uint64_t upload = exp_uploads_deadline(m), check = exp_checks_deadline(m);
+    uint64_t upload = exp_uploads_deadline(m), check = exp_checks_deadline(m),
+             board = exp_boards_deadline(m);
     until = upload < until ? upload : until;
+    until = board < until ? board : until;
     until = check < until ? check : until;
     until = m->removal_ns != 0 && m->removal_ns < until ? m->removal_ns : until;
     uint64_t left = until > now ? until - now : 0;
@@ -321,6 +327,7 @@ static enum ebb_status work(struct exp_master *m, int timeout_ms, struct ebb_err
     EBB_TRY(end_gone(m, err));
     EBB_TRY(tick(m, err));
     EBB_TRY(exp_uploads_turn(m, err));
+    EBB_TRY(exp_boards_turn(m, err));
     EBB_TRY(exp_gc_again(m, err));
     exp_checks_turn(m);
     return finish(m, err);
@@ -389,7 +396,7 @@ bool exp_master_is_idle(const struct exp_master *m)
 {
     if (m->is_stalled || m->alloc_count > 0 || m->removals > 0 || m->deletion_count > 0 ||
         m->wants_turn || exp_jobs_count(m->jobs) > 0 || exp_jobs_count(m->remote) > 0 ||
-        (exp_uploads_wait(m, 0, 0) && !m->options.is_reading_only))
+        ((exp_uploads_wait(m, 0, 0) || exp_boards_wait(m)) && !m->options.is_reading_only))
         return false;
     for (size_t i = 0; i < m->experiment_count && !m->options.is_reading_only; i++)
         if (m->experiments[i]->state != EXP_PAUSED)

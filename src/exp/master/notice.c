@@ -107,6 +107,7 @@ void exp_notice_metrics(struct exp_master *m, const struct exp_trial *r, int64_t
     else
         m->measured_first = one;
     m->measured_last = one;
+    exp_board_touch(m, e);
 }
 
 void exp_notice_log(struct exp_master *m, const struct exp_trial *r)

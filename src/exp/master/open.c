@@ -247,7 +247,8 @@ static enum ebb_status copy_options(struct exp_master *m, const struct exp_maste
 
 static enum ebb_status make_directories(struct exp_master *m, struct ebb_error *err)
 {
-    static const char *const names[] = {"checkpoints", "trials", "tmp", EXP_STAGING, EXP_CACHE};
+    static const char *const names[] = {"checkpoints", "trials",  "tmp",
+                                        EXP_STAGING,   EXP_CACHE, EXP_BOARDS};
     char path[4096];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", m->state_dir, names[i]);

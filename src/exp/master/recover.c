@@ -44,6 +44,7 @@ void exp_forget(struct exp_master *m)
     while (m->experiment_count > 0)
         exp_experiment_free(m, m->experiments[m->experiment_count - 1]);
     exp_uploads_forget(m);
+    exp_boards_forget(m);
     m->deletion_count = 0;
     m->removals = 0;
     m->tasks_first = m->tasks_last = NULL;
@@ -345,6 +346,7 @@ enum ebb_status exp_recover(struct exp_master *m, struct ebb_error *err)
         }
     }
     EBB_TRY(exp_uploads_recover(m, err));
+    EBB_TRY(exp_boards_recover(m, err));
     EBB_TRY(exp_gc_resume(m, err));
     m->is_schedule_due = m->wants_turn = true;
     return EBB_OK;

@@ -48,8 +48,9 @@ enum ebb_status exp_uploads_open(struct exp_master *m, struct ebb_error *err)
 /* ---- keys ---- */
 
 /* The keys of an experiment's configuration, of which only the database has all. */
-static enum ebb_status find_keys(struct exp_master *m, int64_t experiment, const char **access_key,
-                                 const char **secret_key, struct ebb_error *err)
+static enum ebb_status find_keys(struct exp_master *m, int64_t experiment, const char *section,
+                                 const char **access_key, const char **secret_key,
+                                 struct ebb_error *err)
 {
     struct exp_db_config row;
     const struct ebb_doc_node *root = NULL;
@@ -60,14 +61,14 @@ static enum ebb_status find_keys(struct exp_master *m, int64_t experiment, const
         return EBB_OK;
     EBB_TRY(ebb_doc_parse_json(&m->turn_arena, "stored configuration", row.config,
                                strlen(row.config), &root, err));
-    const struct ebb_doc_node *storage = ebb_doc_get(root, "checkpoint_storage");
+    const struct ebb_doc_node *storage = ebb_doc_get(root, section);
     *access_key = ebb_doc_string(storage, "access_key", NULL);
     *secret_key = ebb_doc_string(storage, "secret_key", NULL);
     return EBB_OK;
 }
 
 enum ebb_status exp_job_place(struct exp_master *m, struct exp_job *job, const char *location,
-                              struct ebb_error *err)
+                              const char *section, struct ebb_error *err)
 {
     const char *access_key = NULL, *secret_key = NULL;
     struct exp_storage site = {.kind = EXP_STORAGE_S3};
@@ -86,7 +87,7 @@ enum ebb_status exp_job_place(struct exp_master *m, struct exp_job *job, const c
         access_key = m->site.access_key;
         secret_key = m->site.secret_key;
     } else if (owner > 0) {
-        EBB_TRY(find_keys(m, owner, &access_key, &secret_key, err));
+        EBB_TRY(find_keys(m, owner, section, &access_key, &secret_key, err));
     }
     EBB_TRY(exp_text_set(&job->access_key, access_key, err));
     return exp_text_set(&job->secret_key, secret_key, err);
@@ -185,7 +186,7 @@ static enum ebb_status start(struct exp_master *m, struct exp_upload *u, struct 
     struct exp_job *job = exp_job_create(EXP_JOB_UPLOAD);
     if (job == NULL)
         return ebb_no_memory(err, sizeof *job);
-    enum ebb_status status = exp_job_place(m, job, u->location, err);
+    enum ebb_status status = exp_job_place(m, job, u->location, EXP_STORAGE_SECTION, err);
     EBB_THEN(status, exp_text_set(&job->uuid, u->uuid, err));
     if (status != EBB_OK) {
         exp_job_destroy(job);

@@ -49,6 +49,7 @@ struct exp_remote_file {
     int fd;
     int64_t bytes;
     const char *sha256; /* as the manifest says; NULL: the manifest itself, and directories */
+    bool is_alone;      /* of no checkpoint: it replaces what is there, and has no journal */
 };
 
 /* Every function tries again by itself what may go better; err names store, key and cause. */

@@ -389,7 +389,7 @@ static enum ebb_status put(struct exp_remote *r, const struct exp_remote_file *f
     ebb_str_printf(&key, "%s/%s", f->uuid, f->path);
     enum ebb_status status = ebb_str_status(&key, err);
     EBB_THEN(status, sum_file(f, sum, err));
-    if (status == EBB_OK && f->bytes > ONE_POST) {
+    if (status == EBB_OK && f->bytes > ONE_POST && !f->is_alone) {
         status = put_large(r, f, ebb_str_c(&key), sum, err);
     } else if (status == EBB_OK) {
         status = put_small(r, f, ebb_str_c(&key), sum, err);

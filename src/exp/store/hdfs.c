@@ -408,7 +408,8 @@ static enum ebb_status put(struct exp_remote *r, const struct exp_remote_file *f
 {
     struct ebb_str path = {0};
     bool is_directory = f->path[strlen(f->path) - 1] == '/';
-    enum ebb_status status = path_of(r->store, ".", f->uuid, ".tmp", f->path, &path, err);
+    enum ebb_status status = path_of(r->store, f->is_alone ? "" : ".", f->uuid,
+                                     f->is_alone ? "" : ".tmp", f->path, &path, err);
     EBB_THEN(status, is_directory ? make_directory(r, ebb_str_c(&path), err)
                                   : write_file(r, f, ebb_str_c(&path), err));
     ebb_str_fini(&path);
@@ -469,12 +470,34 @@ static enum ebb_status publish(struct exp_remote *r, const char *uuid, struct eb
     return status == EBB_OK && !is_renamed ? delete_tree(r, ".", uuid, ".tmp", err) : status;
 }
 
+/* Directories above that are empty now go as well; one that is not says so, which is fine. */
+static void delete_parents(struct exp_remote *r, const char *folder)
+{
+    char name[1032];
+    snprintf(name, sizeof name, "%s", folder);
+    for (char *slash; (slash = strrchr(name, '/')) != NULL;) {
+        struct ebb_str path = {0};
+        bool is_gone = false;
+        int code = 0;
+        *slash = '\0';
+        if (path_of(r->store, "", name, "", NULL, &path, NULL) == EBB_OK)
+            (void)ask(r, "DELETE", "op=DELETE&recursive=false", ebb_str_c(&path), &is_gone, &code,
+                      NULL);
+        ebb_str_fini(&path);
+        if (!is_gone)
+            return;
+    }
+}
+
 static enum ebb_status remove_all(struct exp_remote *r, const char *uuid, const char *const *paths,
                                   size_t count, struct ebb_error *err)
 {
     (void)paths, (void)count; /* a file system: the directory goes */
     EBB_TRY(delete_tree(r, "", uuid, "", err));
-    return delete_tree(r, ".", uuid, ".tmp", err);
+    if (strchr(uuid, '/') == NULL)
+        return delete_tree(r, ".", uuid, ".tmp", err);
+    delete_parents(r, uuid);
+    return EBB_OK;
 }
 
 static const struct exp_remote_driver remote = {

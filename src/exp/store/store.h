@@ -122,6 +122,19 @@ enum ebb_status exp_store_fetch(const struct exp_store *store, const char *uuid,
                                 const char *resources, const char *directory,
                                 struct exp_store_watch *watch, struct ebb_error *err);
 
+/* ---- event files in remote stores ---- */
+
+/* The files below `directory` (names that begin with a dot aside) to <folder>/... in the store, each
+ * whole, replacing what is there: such stores cannot append. What was sent stands in
+ * <directory>/.sent.json; a file that has not grown since is not sent again. */
+enum ebb_status exp_store_mirror(const struct exp_store *store, const char *folder,
+                                 const char *directory, struct exp_store_watch *watch,
+                                 struct ebb_error *err);
+/* There goes what lies here; a directory that is not here names nothing. */
+enum ebb_status exp_store_unmirror(const struct exp_store *store, const char *folder,
+                                   const char *directory, struct exp_store_watch *watch,
+                                   struct ebb_error *err);
+
 /* ---- used by others ---- */
 
 /* 36 characters, lower case. */
