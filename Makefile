@@ -8,6 +8,7 @@
 #   make soak     SOAK_SECONDS of the crash test    make tidy       clang-tidy over all of src
 #   make toys     add one of each kind to a copy, build and use it
 #   make web-test the page in a real browser, alone and behind nginx with TLS
+#   make store-test  checkpoints in real object stores; store-full: with speeds, kills, outages and large files (hours)
 #   make web-scale a state of 10^5 experiments and 10^8 values (some GB), and how long pages take with it
 
 FUZZ_SECONDS ?= 5
@@ -18,7 +19,7 @@ CMAKE = cmake -G Ninja -S .
 QUIET = >/dev/null
 MARGS = --no-print-directory
 
-.PHONY: web-test web-scale store-test toys all demo test check format tidy asan tsan fuzz bench golden soak size clean
+.PHONY: web-test web-scale store-test store-full toys all demo test check format tidy asan tsan fuzz bench golden soak size clean
 .DEFAULT_GOAL := all
 
 all:
@@ -69,9 +70,16 @@ soak:
 	@ninja -C build test_exp_soak
 	@EBB_SOAK_SECONDS=$(SOAK_SECONDS) EBB_SOAK_SEED=$${EBB_SOAK_SEED:-$$(date +%s)} build/tests/test_exp_soak
 
-# Checkpoints in real servers (Swift, ...): tests/store/serve.sh says which packages; a part without its servers is skipped.
-store-test: all
+# Checkpoints in real servers (Swift, ...): tests/store/run says which parts there are; store-full adds those that take long.
+store-test:
+	@tools/setup store
+	@$(MAKE) $(MARGS) all
 	@tests/store/run build
+
+store-full:
+	@tools/setup store
+	@$(MAKE) $(MARGS) all
+	@tests/store/run build all
 
 toys:
 	@tools/toys

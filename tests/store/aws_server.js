@@ -28,4 +28,4 @@ http.createServer((req, res) => {
   });
   forward.on('error', () => req.socket.destroy());
   req.pipe(forward);
-}).listen(port, '127.0.0.1');
+}).listen(port, process.env.SERVE_HOST || '127.0.0.1');

@@ -2,9 +2,9 @@
 build=$1 STORE_TESTS=$2
 ebb=$build/ebb tool=$build/tests/store_tool
 source_dir=$(cd "$STORE_TESTS/../.." && pwd)
-RUN=$(mktemp -d /tmp/ebb-store-XXXXXX)
+RUN=$(mktemp -d "${STORE_RUN:-/tmp}/ebb-store-XXXXXX")
 chmod 755 "$RUN"
-PORT=$((20000 + $$ % 2000 * 16))
+PORT=$((10000 + $$ % 1300 * 16)) # below those that outgoing connections take
 NODE=${EBB_STORE_NODE:-$build/store-node} # npm packages of package.json
 EBB_STATE=$RUN/state
 export EBB_STATE
@@ -13,9 +13,11 @@ unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_PROFILE http
 cd "$RUN" || exit 1
 . "$STORE_TESTS/serve.sh"
 
+clean_up() { :; } # for a test to say
 finish() {
     local code=$?
     serve_stop
+    clean_up
     if [ $code -eq 0 ] || [ $code -eq 77 ]; then rm -rf "$RUN"; else echo "left in $RUN" >&2; fi
     exit $code
 }

@@ -7,12 +7,13 @@
 //   stall         nothing is answered
 //   redirect      307 to a port where nobody is
 //   500 503 429 403 400  that answer, nothing is forwarded; 429 with Retry-After: 1
-// CONTROL.count holds the number of requests and the bytes of their bodies.
+// CONTROL.count holds the number of requests and the bytes of their bodies (at each request, and every 4 MiB).
 const fs = require('fs'), http = require('http');
 const [port, upstream, control] = [Number(process.argv[2]), new URL(process.argv[3]), process.argv[4]];
 const agent = new http.Agent({keepAlive: true, maxSockets: 64});
-let stamp = null, mode = 'none', number = 0, count = 0, bytes = 0;
+let stamp = null, mode = 'none', number = 0, count = 0, bytes = 0, noted = 0;
 
+function note() { noted = bytes; fs.writeFileSync(control + '.count', `${count} ${bytes}\n`); }
 function look() {
   let text = 'none 0';
   try { text = fs.readFileSync(control, 'utf8'); } catch (e) { /* none */ }
@@ -22,7 +23,7 @@ function look() {
     count = 0, bytes = 0;
   }
   count++;
-  fs.writeFileSync(control + '.count', `${count} ${bytes}\n`);
+  note();
   return Number(number) === count || number === 'all' ? mode : 'none';
 }
 function flip(b) { if (b.length) { b = Buffer.from(b); b[b.length >> 1] ^= 4; } return b; }
@@ -30,7 +31,7 @@ const code = {500: 'InternalError', 503: 'SlowDown', 429: 'TooManyRequests', 403
 
 http.createServer((req, res) => {
   const fault = look();
-  req.on('data', b => { bytes += b.length; });
+  req.on('data', b => { bytes += b.length; if (bytes - noted > 1 << 22) note(); });
   if (fault === 'cut-request') return req.socket.destroy();
   if (fault === 'stall') return req.resume();
   if (code[fault]) {
@@ -72,4 +73,4 @@ http.createServer((req, res) => {
   const parts = [];
   req.on('data', b => parts.push(b));
   req.on('end', () => forward.end(flip(Buffer.concat(parts))));
-}).listen(port, '127.0.0.1');
+}).listen(port, process.env.SERVE_HOST || '127.0.0.1');

@@ -170,4 +170,4 @@ http.createServer((req, res) => {
   if (!o) return fail(res, 404, 'notFound', `No such object: ${bucket}/${name}`);
   if (req.method === 'DELETE') { remove(bucket, name); res.writeHead(204); return res.end(); }
   q.get('alt') === 'media' ? read(req, res, o) : json(res, 200, describe(bucket, o));
-}).listen(port, '127.0.0.1');
+}).listen(port, process.env.SERVE_HOST || '127.0.0.1');

@@ -1,5 +1,6 @@
 # Real servers for tests of stores; to be sourced. Everything lives below $RUN (a new directory) and listens on
-# 127.0.0.1, from port $PORT on; `serve_stop` ends what was started, by process id.
+# $SERVE_HOST (127.0.0.1), from port $PORT on; `serve_stop` ends what was started, by process id. $SERVE_IN: words before
+# the command of every server (a network namespace, tests/net/net.sh).
 #
 #   serve_swift     OpenStack Swift with its s3api: checks signatures. Endpoint $S3, keys test:ebb and secretkey
 #   serve_s3rver    s3rver: another server's idea of S3; checks no signatures. Endpoint $S3RVER
@@ -11,10 +12,11 @@
 # python3-fsspec python3-requests; npm packages: package.json beside this file, installed into $NODE.
 
 serve_pids=()
+export SERVE_HOST=${SERVE_HOST:-127.0.0.1}
 
 serve_wait() { # PORT NAME
     for _ in $(seq 200); do
-        (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return 0
+        ${SERVE_IN-} bash -c "exec 3<>/dev/tcp/$SERVE_HOST/$1" 2>/dev/null && return 0
         sleep 0.1
     done
     echo "serve: $2 does not listen on port $1" >&2
@@ -30,7 +32,7 @@ serve_stop() {
 swift_part() { # NAME PORT
     cat > "$RUN/etc/$1.conf" <<END
 [DEFAULT]
-bind_ip = 127.0.0.1
+bind_ip = $SERVE_HOST
 bind_port = $2
 workers = 0
 user = swift
@@ -44,7 +46,7 @@ pipeline = $1-server
 use = egg:swift#$1
 END
     (cd "$RUN/etc" && swift-ring-builder "$1.builder" create 4 1 1 &&
-        swift-ring-builder "$1.builder" add "r1z1-127.0.0.1:$2/d1" 1 &&
+        swift-ring-builder "$1.builder" add "r1z1-$SERVE_HOST:$2/d1" 1 &&
         swift-ring-builder "$1.builder" rebalance) > /dev/null 2>&1
 }
 
@@ -65,7 +67,7 @@ END
     swift_part object "$PORT"
     cat > "$RUN/etc/proxy.conf" <<END
 [DEFAULT]
-bind_ip = 127.0.0.1
+bind_ip = $SERVE_HOST
 bind_port = $proxy
 workers = 0
 user = swift
@@ -79,7 +81,7 @@ account_autocreate = true
 use = egg:swift#catch_errors
 [filter:cache]
 use = egg:swift#memcache
-memcache_servers = 127.0.0.1:$cache
+memcache_servers = $SERVE_HOST:$cache
 [filter:s3api]
 use = egg:swift#s3api
 s3_acl = no
@@ -97,43 +99,43 @@ use = egg:swift#slo
 use = egg:swift#dlo
 END
     chown -R swift:swift "$RUN/etc" "$RUN/srv"
-    memcached -u nobody -l 127.0.0.1 -p "$cache" -m 16 > "$RUN/memcached.log" 2>&1 &
+    ${SERVE_IN-} memcached -u nobody -l $SERVE_HOST -p "$cache" -m 16 > "$RUN/memcached.log" 2>&1 &
     serve_pids+=($!)
     for n in account container object proxy; do
-        env -i PATH="$PATH" "swift-$n-server" "$RUN/etc/$n.conf" > "$RUN/$n.log" 2>&1 &
+        ${SERVE_IN-} env -i PATH="$PATH" "swift-$n-server" "$RUN/etc/$n.conf" > "$RUN/$n.log" 2>&1 &
         serve_pids+=($!)
     done
     serve_wait "$proxy" "Swift's proxy" && serve_wait "$PORT" "Swift's object server" || return 1
-    S3=http://127.0.0.1:$proxy
+    S3=http://$SERVE_HOST:$proxy
 }
 
 serve_s3rver() {
     local port=$((PORT + 5))
     mkdir -p "$RUN/s3rver"
-    NODE_PATH=$NODE/node_modules node "$STORE_TESTS/s3rver_server.js" "$port" "$RUN/s3rver" > "$RUN/s3rver.log" 2>&1 &
+    NODE_PATH=$NODE/node_modules ${SERVE_IN-} node "$STORE_TESTS/s3rver_server.js" "$port" "$RUN/s3rver" > "$RUN/s3rver.log" 2>&1 &
     serve_pids+=($!)
     serve_wait "$port" s3rver || return 1
-    S3RVER=http://127.0.0.1:$port
+    S3RVER=http://$SERVE_HOST:$port
 }
 
 serve_hdfs() {
     local port=$((PORT + 6))
     mkdir -p "$RUN/hdfs"
     for n in 0 1; do
-        NODE_PATH=$NODE/node_modules node "$STORE_TESTS/hdfs_server.js" $((port + n)) "$RUN/hdfs" > "$RUN/hdfs$n.log" 2>&1 &
+        NODE_PATH=$NODE/node_modules ${SERVE_IN-} node "$STORE_TESTS/hdfs_server.js" $((port + n)) "$RUN/hdfs" > "$RUN/hdfs$n.log" 2>&1 &
         serve_pids+=($!)
         serve_wait $((port + n)) webhdfs-proxy || return 1
     done
-    HDFS="http://127.0.0.1:$port;http://127.0.0.1:$((port + 1))"
+    HDFS="http://$SERVE_HOST:$port;http://$SERVE_HOST:$((port + 1))"
 }
 
 serve_gcs() {
     local port=$((PORT + 8))
     mkdir -p "$RUN/gcs"
-    node "$STORE_TESTS/gcs_server.js" "$port" "$RUN/gcs" > "$RUN/gcs.log" 2>&1 &
+    ${SERVE_IN-} node "$STORE_TESTS/gcs_server.js" "$port" "$RUN/gcs" > "$RUN/gcs.log" 2>&1 &
     serve_pids+=($!)
     serve_wait "$port" "the GCS server" || return 1
-    export STORAGE_EMULATOR_HOST=http://127.0.0.1:$port
+    export STORAGE_EMULATOR_HOST=http://$SERVE_HOST:$port
 }
 
 serve_tls() {
@@ -145,7 +147,7 @@ serve_tls() {
         printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n' > names &&
         openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days "${1:-2}" -extfile names -out cert.pem &&
         cat key.pem cert.pem > both.pem) > "$RUN/tls/log" 2>&1 || return 1
-    printf 'foreground=yes\npid=\n[s3]\naccept=127.0.0.1:%s\nconnect=%s\ncert=%s\n' "$port" "${S3#http://}" "$RUN/tls/both.pem" > "$RUN/tls/conf"
+    printf 'foreground=yes\npid=\n[s3]\naccept=%s:%s\nconnect=%s\ncert=%s\n' "$SERVE_HOST" "$port" "${S3#http://}" "$RUN/tls/both.pem" > "$RUN/tls/conf"
     stunnel4 "$RUN/tls/conf" > "$RUN/tls/stunnel.log" 2>&1 &
     serve_pids+=($!)
     serve_wait "$port" stunnel || return 1

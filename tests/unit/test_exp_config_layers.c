@@ -330,7 +330,8 @@ TEST(unbuilt__notes_and_rows)
                            "resources: {slots_per_trial: 2}\n");
     CHECK_OK(r.status, &r.err);
     CHECK_EQ(r.report.notes, 2);
-    const struct ebb_finding *f = reading_find(&r, EBB_FINDING_NOTE, "environment.force_pull_image");
+    const struct ebb_finding *f =
+        reading_find(&r, EBB_FINDING_NOTE, "environment.force_pull_image");
     CHECK(f && f->line == 5 && strstr(f->message, "valid, but this build cannot run it yet"));
     CHECK_EQ(exp_config_unbuilt(&r.config, rows), 2);
     CHECK_STR(exp_unbuilt_table[rows[0]].path, "resources.slots_per_trial");
