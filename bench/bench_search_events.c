@@ -13,6 +13,7 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "exp/exp.h"
+#include "exp/search/method.h"
 
 enum { TRIALS = 100000 };
 
@@ -34,7 +35,7 @@ static size_t heap_bytes(void)
 static size_t queue_bytes(const struct exp_ops *ops)
 {
     return ops->capacity * sizeof *ops->items + ops->create_capacity * sizeof *ops->creates +
-           ops->value_capacity * sizeof *ops->values + ops->arena.total_bytes;
+           ops->value_capacity * sizeof *ops->values;
 }
 
 static void note_memory(struct bench *b)
@@ -83,41 +84,11 @@ static void perform(struct bench *b, const struct exp_op *op)
     tell(b, &event);
 }
 
-/* What an external program would say: one more trial for each one that ended. */
-static void answer(struct bench *b, size_t *created, size_t trials)
-{
-    struct ebb_str line;
-    struct ebb_error err;
-    struct exp_request_id id = {0};
-    char text[EXP_REQUEST_TEXT];
-    if (*created == trials || b->at + 64 < b->queue.count)
-        return;
-    ebb_str_init(&line);
-    ebb_str_printf(&line, "{\"type\":\"OPERATIONS\",\"last_event\":%lld,\"operations\":[",
-                   (long long)exp_custom_last_event(b->search));
-    for (int i = 0; i < 16 && *created < trials; i++, ++*created) {
-        memcpy(id.bytes, created, sizeof *created);
-        exp_request_format(id, text);
-        ebb_str_printf(&line,
-                       "%s{\"type\":\"create\",\"request_id\":\"%s\",\"hparams\":{\"x\":%zu}},"
-                       "{\"type\":\"train_until\",\"request_id\":\"%s\",\"step\":8},"
-                       "{\"type\":\"close\",\"request_id\":\"%s\"}",
-                       i > 0 ? "," : "", text, *created, text, text);
-    }
-    ebb_str_add(&line, "]}");
-    uint64_t start = ebb_clock_ns();
-    if (exp_custom_answer(b->search, ebb_str_c(&line), line.length, &b->queue, &err) != EBB_OK)
-        die(&err);
-    b->total_ns += ebb_clock_ns() - start;
-    ebb_str_fini(&line);
-}
-
 static void run(const char *name, const struct exp_searcher *config,
                 const struct exp_hparams *space)
 {
     struct bench b = {.rng = 1};
     struct ebb_error err;
-    size_t created = 0;
     malloc_trim(0);
     b.before_bytes = heap_bytes();
     exp_ops_init(&b.queue);
@@ -125,16 +96,12 @@ static void run(const char *name, const struct exp_searcher *config,
         exp_search_start(b.search, &b.queue, &err) != EBB_OK)
         die(&err);
     note_memory(&b);
-    for (;;) {
-        if (config->kind == EXP_SEARCHER_CUSTOM)
-            answer(&b, &created, TRIALS);
-        if (b.at == b.queue.count)
-            break;
+    while (b.at < b.queue.count) {
         struct exp_op op = b.queue.items[b.at++];
         perform(&b, &op);
     }
     note_memory(&b);
-    size_t trials = exp_search_trial_count(b.search);
+    size_t trials = b.search->trial_count;
     printf("%-24s %8zu %9llu %9.3f %11.1f %9llu %11.0f  %s\n", name, trials,
            (unsigned long long)b.events, (double)b.total_ns / (double)b.events / 1000,
            (double)b.worst_ns / 1000, (unsigned long long)b.over,
@@ -204,8 +171,5 @@ int main(void)
     s.kind = EXP_SEARCHER_TPE;
     s.max_concurrent_trials = 32;
     run("tpe", &s, &space);
-    s = base;
-    s.kind = EXP_SEARCHER_CUSTOM;
-    run("custom", &s, &space);
     return 0;
 }

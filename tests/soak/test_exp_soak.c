@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "base/rng.h"
+#include "exp/search/method.h"
 #include "exp_db_text.h"
 #include "serve/serve.h"
 #include "master_fixture.h"
@@ -206,7 +207,7 @@ static size_t replay(const char *dir, int64_t experiment)
         write_ops(&ops, &config.hyperparameters, &arena, &text);
         CHECK_STR(ebb_str_c(&text), exp_db_text(&rows, 1));
     }
-    CHECK(exp_search_is_shut_down(search));
+    CHECK(search->is_shut_down);
     exp_db_done(&rows);
     exp_search_destroy(search);
     exp_ops_fini(&ops);

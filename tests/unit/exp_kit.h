@@ -15,6 +15,7 @@
 
 #include "base/heap.h"
 #include "exp/exp.h"
+#include "exp/search/method.h"
 
 struct kit {
     struct ebb_arena arena;

@@ -224,7 +224,7 @@ TEST(random__asks_for_everything_at_once)
     CHECK_STR(kit_result(&k, 1, 3, 1), "");
     CHECK(exp_search_progress(k.search) == 1.0);
     CHECK_STR(kit_closed(&k, 1), "END");
-    CHECK(exp_search_is_shut_down(k.search));
+    CHECK(k.search->is_shut_down);
     kit_close(&k);
 }
 
@@ -236,7 +236,7 @@ TEST(completions__nobody_asked_for_do_not_count) /* S1 */
     CHECK_STR(kit_trained(&k, 0, 1), "");
     CHECK_STR(kit_validated(&k, 0, 1, 0.1), "");
     CHECK_STR(kit_checkpointed(&k, 0, 1), "");
-    CHECK_EQ(exp_search_workloads(k.search), 1);
+    CHECK_EQ(k.search->workloads, 1);
     kit_close(&k);
 }
 
@@ -246,12 +246,12 @@ TEST(completions__done_again_after_a_crash_count_once) /* S2 */
     kit_open(&k, RANDOM2, "{x: 1}");
     kit_start(&k);
     kit_result(&k, 0, 3, 0.5);
-    CHECK_EQ(exp_search_workloads(k.search), 4);
+    CHECK_EQ(k.search->workloads, 4);
     CHECK_STR(kit_trained(&k, 0, 2), "");
-    CHECK_EQ(exp_search_workloads(k.search), 4);
+    CHECK_EQ(k.search->workloads, 4);
     CHECK_STR(kit_trained(&k, 0, 3), "");
     CHECK_STR(kit_validated(&k, 0, 3, 0.5), "");
-    CHECK_EQ(exp_search_workloads(k.search), 4);
+    CHECK_EQ(k.search->workloads, 4);
     kit_close(&k);
 }
 
@@ -364,12 +364,12 @@ TEST(invalid_sample__a_validation_between_starts_the_count_anew)
     uint32_t last = 0;
     for (int i = 0; i < 80; i++) {
         CHECK(strstr(kit_exited(&k, last, EXP_EXIT_INVALID_HP), "C") != NULL);
-        last = (uint32_t)exp_search_trial_count(k.search) - 1;
+        last = (uint32_t)k.search->trial_count - 1;
     }
     kit_result(&k, 1, 3, 0.5);
     for (int i = 0; i < 80; i++) {
         CHECK(strstr(kit_exited(&k, last, EXP_EXIT_INVALID_HP), "C") != NULL);
-        last = (uint32_t)exp_search_trial_count(k.search) - 1;
+        last = (uint32_t)k.search->trial_count - 1;
     }
     kit_close(&k);
 }

@@ -217,9 +217,9 @@ TEST(pbt__a_checkpoint_that_happened_on_its_own_is_not_asked_for_again) /* S3 */
     kit_start(&k);
     kit_result(&k, 0, 2, 0.1);
     CHECK_STR(kit_checkpointed(&k, 0, 2), ""); /* the idle one */
-    CHECK_EQ(exp_search_workloads(k.search), 3);
+    CHECK_EQ(k.search->workloads, 3);
     CHECK_STR(kit_result(&k, 1, 2, 0.2), "X1 T0:3-4 V0:4 C2<0@2 T2:1-2 V2:2");
-    CHECK_EQ(exp_search_workloads(k.search), 7); /* it counts now */
+    CHECK_EQ(k.search->workloads, 7); /* it counts now */
     kit_close(&k);
 }
 
@@ -458,7 +458,7 @@ static void run_target(const char *searcher, struct target *t)
         if (op.kind != EXP_OP_SHUTDOWN)
             CHECK_OK(exp_search_event(k.search, &event, &queue, &k.err), &k.err);
     }
-    CHECK(exp_search_is_shut_down(k.search));
+    CHECK(k.search->is_shut_down);
     CHECK(exp_search_progress(k.search) == 1.0);
     exp_ops_fini(&queue);
     kit_close(&k);

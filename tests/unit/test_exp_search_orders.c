@@ -178,7 +178,7 @@ static void step(struct drive *d, const struct exp_event *event)
     snprintf(second, sizeof second, "%s", kit_text(k));
     CHECK_STR(first, second);
     CHECK(exp_search_progress(k->search) == exp_search_progress(d->twin));
-    CHECK_EQ(exp_search_workloads(k->search), exp_search_workloads(d->twin));
+    CHECK_EQ(k->search->workloads, d->twin->workloads);
     if (event == NULL)
         return;
     CHECK(d->event_count < sizeof d->events / sizeof *d->events);
@@ -210,7 +210,7 @@ static void drive_one(const char *method, uint64_t seed, bool may_exit)
         }
     }
     CHECK(may_exit || exp_search_progress(k.search) > 0.999);
-    CHECK_EQ(exp_search_closed_count(k.search), exp_search_trial_count(k.search));
+    CHECK_EQ(k.search->closed_count, k.search->trial_count);
     exp_search_destroy(d.twin);
     kit_close(&k);
 }

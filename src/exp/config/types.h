@@ -56,7 +56,7 @@ const struct exp_hparam *exp_hparams_find(const struct exp_hparams *hparams, con
     X(ADAPTIVE_ASHA, adaptive_asha, asha)                                                          \
     X(ASYNC_HALVING, async_halving, asha)                                                          \
     X(TPE, tpe, tpe)                                                                               \
-    X(CUSTOM, custom, custom)
+    X(CUSTOM, custom, none)
 
 enum exp_searcher_kind {
 #define X(KIND, name, method) EXP_SEARCHER_##KIND,

@@ -15,7 +15,6 @@
 
 struct exp_search_method {
     bool limits_itself; /* max_concurrent_trials is the method's business, not search.c's */
-    bool ends_itself;   /* rule S4 does not apply: the method asks for the shutdown */
     size_t state_bytes; /* zeroed by search.c */
 
     /* Brackets and rungs that follow from the settings; NULL = it has none. */
@@ -26,8 +25,6 @@ struct exp_search_method {
     void (*fini)(struct exp_search *s); /* also after a failed init */
     enum ebb_status (*start)(struct exp_search *s, struct ebb_error *err);
     /* NULL = does not care. */
-    enum ebb_status (*created)(struct exp_search *s, uint32_t trial, int64_t trial_id,
-                               struct ebb_error *err);
     enum ebb_status (*trained)(struct exp_search *s, uint32_t trial, int64_t step,
                                struct ebb_error *err);
     enum ebb_status (*validated)(struct exp_search *s, uint32_t trial, int64_t step, double metric,
@@ -51,7 +48,7 @@ struct exp_search_method {
 EXP_SEARCHERS(X)
 #undef X
 
-/* NULL: no such kind. */
+/* NULL: no such kind, or no method: what files may say and nobody runs (exp/config/unbuilt.c). */
 const struct exp_search_method *exp_method_find(enum exp_searcher_kind kind);
 
 /* A validation or checkpoint that was asked for and is not done; a list for each trial in a common
@@ -68,7 +65,6 @@ struct exp_search_trial {
     int64_t checkpoint;         /* last step checkpointed, asked for or not; 0 = none */
     uint32_t wanted;            /* head in the pool */
     uint32_t held_ops;          /* S6: operations that wait with its creation; 0 = it is out */
-    bool is_created;            /* heard of */
     bool is_close_asked, is_closed, is_exited;
     bool is_completed; /* closed without having failed */
     bool is_replaced;  /* exited, and another one counts instead of it */
@@ -123,7 +119,6 @@ void exp_search_draw_identity(struct exp_search *s, struct exp_identity *identit
 struct exp_new_trial {
     struct exp_identity identity;
     const struct exp_value *sample; /* borrowed for the call */
-    const char *hparams_json;       /* instead of sample (custom) */
     uint32_t parent;                /* EXP_NO_TRIAL = none */
     int64_t parent_step;
 };
@@ -141,9 +136,6 @@ enum ebb_status exp_search_ask_shutdown(struct exp_search *s, bool is_failure,
 /* Draw a sample and an identity, create, train 0..step, validate. */
 enum ebb_status exp_search_ask_sampled(struct exp_search *s, int64_t step, uint32_t *index,
                                        struct ebb_error *err);
-
-/* After an answer from outside (custom): forward remembered checkpoints, release held creations. */
-enum ebb_status exp_search_settle(struct exp_search *s, struct ebb_error *err);
 
 /* S9: whether an INVALID_HP exit may still be answered by a replacement. */
 bool exp_search_may_replace(const struct exp_search *s);

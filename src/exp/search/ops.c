@@ -57,7 +57,6 @@ bool exp_request_parse(const char *text, size_t length, struct exp_request_id *i
 void exp_ops_init(struct exp_ops *ops)
 {
     *ops = (struct exp_ops){0};
-    ebb_arena_init(&ops->arena);
 }
 
 void exp_ops_fini(struct exp_ops *ops)
@@ -65,14 +64,12 @@ void exp_ops_fini(struct exp_ops *ops)
     ebb_free(ops->items);
     ebb_free(ops->creates);
     ebb_free(ops->values);
-    ebb_arena_fini(&ops->arena);
     exp_ops_init(ops);
 }
 
 void exp_ops_clear(struct exp_ops *ops)
 {
     ops->count = ops->create_count = ops->value_count = 0;
-    ebb_arena_reset(&ops->arena);
 }
 
 enum ebb_status exp_ops_copy(struct exp_ops *to, const struct exp_ops *from,
@@ -84,12 +81,7 @@ enum ebb_status exp_ops_copy(struct exp_ops *to, const struct exp_ops *from,
         struct exp_create create = from->creates[op->create];
         EBB_TRY(ebb_grow(&to->creates, &to->create_capacity, to->create_count + 1,
                          sizeof *to->creates, err));
-        if (create.hparams_json != NULL) {
-            create.hparams_json =
-                ebb_arena_strndup(&to->arena, create.hparams_json, strlen(create.hparams_json));
-            if (create.hparams_json == NULL)
-                return ebb_no_memory(err, 0);
-        } else if (params > 0) {
+        if (params > 0) {
             EBB_TRY(ebb_grow(&to->values, &to->value_capacity, to->value_count + params,
                              sizeof *to->values, err));
             memcpy(to->values + to->value_count, from->values + create.values,
@@ -109,9 +101,6 @@ enum ebb_status exp_ops_hparams(const struct exp_ops *ops, const struct exp_op *
                                 const struct ebb_doc_node **hparams, struct ebb_error *err)
 {
     const struct exp_create *create = &ops->creates[op->create];
-    if (create->hparams_json != NULL)
-        return ebb_doc_parse_json(arena, "hparams", create->hparams_json,
-                                  strlen(create->hparams_json), hparams, err);
     const struct ebb_doc_node *doc = exp_sample_doc(arena, space, ops->values + create->values);
     if (doc == NULL)
         return ebb_no_memory(err, 0);

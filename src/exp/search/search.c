@@ -21,7 +21,8 @@ enum ebb_status exp_search_create(const struct exp_searcher *config,
 {
     const struct exp_search_method *method = exp_method_find(config->kind);
     if (method == NULL)
-        return ebb_fail(err, EBB_EINPUT, "searcher: unknown kind %d", (int)config->kind);
+        return ebb_fail(err, EBB_EINPUT, "searcher %s: no method of this build",
+                        exp_searcher_name(config->kind));
     struct exp_search *s;
     EBB_TRY(ebb_new(&s, 1, sizeof *s, err));
     s->method = method;
@@ -155,12 +156,7 @@ static enum ebb_status put_create(struct exp_search *s, uint32_t trial,
         create.source = s->trials[new_trial->parent].id;
         create.source_step = new_trial->parent_step;
     }
-    if (new_trial->hparams_json != NULL) {
-        create.hparams_json = ebb_arena_strndup(&ops->arena, new_trial->hparams_json,
-                                                strlen(new_trial->hparams_json));
-        if (create.hparams_json == NULL)
-            return ebb_no_memory(err, strlen(new_trial->hparams_json));
-    } else if (s->space->count > 0) {
+    if (s->space->count > 0) {
         EBB_TRY(ebb_grow(&ops->values, &ops->value_capacity, ops->value_count + s->space->count,
                          sizeof *ops->values, err));
         memcpy(ops->values + ops->value_count, new_trial->sample,
@@ -331,7 +327,8 @@ static enum ebb_status forward_checkpoint(struct exp_search *s, uint32_t trial, 
     return s->method->checkpointed != NULL ? s->method->checkpointed(s, trial, step, err) : EBB_OK;
 }
 
-enum ebb_status exp_search_settle(struct exp_search *s, struct ebb_error *err)
+/* Forward remembered checkpoints, release held creations. */
+static enum ebb_status settle(struct exp_search *s, struct ebb_error *err)
 {
     while (s->ready_at < s->ready_count) {
         struct exp_ready ready = s->ready[s->ready_at++];
@@ -385,7 +382,7 @@ static enum ebb_status on_checkpointed(struct exp_search *s, uint32_t trial,
 /* S4 and S8. */
 static enum ebb_status end_if_all_closed(struct exp_search *s, struct ebb_error *err)
 {
-    if (s->is_shut_down || s->method->ends_itself || s->closed_count < s->trial_count)
+    if (s->is_shut_down || s->closed_count < s->trial_count)
         return EBB_OK;
     return exp_search_ask_shutdown(s, s->completed_count == 0, err);
 }
@@ -437,11 +434,7 @@ static enum ebb_status dispatch(struct exp_search *s, uint32_t trial, const stru
 {
     switch (event->kind) {
     case EXP_EVENT_CREATED:
-        if (s->trials[trial].is_created)
-            return EBB_OK;
-        s->trials[trial].is_created = true;
-        return s->method->created != NULL ? s->method->created(s, trial, event->trial_id, err)
-                                          : EBB_OK;
+        return EBB_OK;
     case EXP_EVENT_TRAINED:
         return on_trained(s, trial, event, err);
     case EXP_EVENT_VALIDATED:
@@ -521,7 +514,7 @@ enum ebb_status exp_search_event(struct exp_search *s, const struct exp_event *e
     enum ebb_status status = EBB_OK;
     if (!s->trials[trial].is_closed || event->kind == EXP_EVENT_CREATED)
         status = dispatch(s, trial, event, err);
-    EBB_THEN(status, exp_search_settle(s, err));
+    EBB_THEN(status, settle(s, err));
     finish(s, mark, status);
     return status;
 }
@@ -534,26 +527,6 @@ double exp_search_progress(const struct exp_search *s)
     if (!isfinite(progress))
         return 0.0; /* S5 */
     return progress < 0 ? 0.0 : progress > 1 ? 1.0 : progress;
-}
-
-uint64_t exp_search_workloads(const struct exp_search *s)
-{
-    return s->workloads;
-}
-
-size_t exp_search_trial_count(const struct exp_search *s)
-{
-    return s->trial_count;
-}
-
-size_t exp_search_closed_count(const struct exp_search *s)
-{
-    return s->closed_count;
-}
-
-bool exp_search_is_shut_down(const struct exp_search *s)
-{
-    return s->is_shut_down;
 }
 
 bool exp_search_find(const struct exp_search *s, struct exp_request_id request, uint32_t *trial)

@@ -93,8 +93,7 @@ struct exp_create {
     bool has_source;     /* start from the newest checkpoint of `source`, taken at source_step */
     struct exp_request_id source;
     int64_t source_step;
-    size_t values;            /* first value in ops->values; there is one for each parameter */
-    const char *hparams_json; /* custom search: the sample as JSON text instead; NULL otherwise */
+    size_t values; /* first value in ops->values; there is one for each parameter */
 };
 
 /* A growing list; consecutive Train operations are one entry, so that it is as long as there are
@@ -106,7 +105,6 @@ struct exp_ops {
     size_t create_count, create_capacity;
     struct exp_value *values;
     size_t value_count, value_capacity;
-    struct ebb_arena arena; /* holds hparams_json */
 };
 
 void exp_ops_init(struct exp_ops *ops);
@@ -184,11 +182,7 @@ enum ebb_status exp_search_start(struct exp_search *search, struct exp_ops *ops,
 enum ebb_status exp_search_event(struct exp_search *search, const struct exp_event *event,
                                  struct exp_ops *ops, struct ebb_error *err);
 
-double exp_search_progress(const struct exp_search *search);    /* 0..1 */
-uint64_t exp_search_workloads(const struct exp_search *search); /* completed, of those asked for */
-size_t exp_search_trial_count(const struct exp_search *search); /* creations asked for so far */
-size_t exp_search_closed_count(const struct exp_search *search);
-bool exp_search_is_shut_down(const struct exp_search *search);
+double exp_search_progress(const struct exp_search *search); /* 0..1 */
 /* The trial's index (0, 1, ... in the order of creation). */
 bool exp_search_find(const struct exp_search *search, struct exp_request_id request,
                      uint32_t *trial);
@@ -217,21 +211,6 @@ struct exp_shape {
 
 enum ebb_status exp_search_shape(const struct exp_searcher *config, struct ebb_arena *arena,
                                  struct exp_shape *shape, struct ebb_error *err);
-
-/* ---- search by an external program ---- */
-
-/* The program reads events, one JSON object a line with increasing ids, and answers with
- * operations, one object a line: {"type":"OPERATIONS","last_event":N,"operations":[...]} (docs in
- * README.md). Only for kind CUSTOM; other searches: EBB_EINPUT. Events wait in the search until an
- * answer names them. */
-
-/* Append the waiting events with id > after. */
-enum ebb_status exp_custom_events(const struct exp_search *search, int64_t after,
-                                  struct ebb_str *lines, struct ebb_error *err);
-int64_t exp_custom_last_event(const struct exp_search *search);
-/* One line from the program: all of it takes effect, or EBB_EINPUT and nothing does. */
-enum ebb_status exp_custom_answer(struct exp_search *search, const char *line, size_t length,
-                                  struct exp_ops *ops, struct ebb_error *err);
 
 /* ---- simulation ---- */
 
