@@ -244,7 +244,6 @@ extern const struct data_row data_row_fashion_mnist, data_row_idx, data_row_cifa
     data_row_unet;
 
 const struct data_row *data_row_find(const char *name); /* name or alias; NULL */
-const struct data_row *data_row_at(size_t i);           /* NULL at the end */
 
 /* State of another sort than the row's, zeroed and without close: generated data behind the name of
  * files. */

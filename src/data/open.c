@@ -16,11 +16,6 @@ static const struct data_row *const rows[] = {
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
-const struct data_row *data_row_at(size_t i)
-{
-    return i < ROW_COUNT ? rows[i] : NULL;
-}
-
 const char *data_name(size_t i)
 {
     return i < ROW_COUNT ? rows[i]->name : NULL;

@@ -180,16 +180,6 @@ bool nn_config_read(struct ebb_reading *reading, const struct ebb_path *path,
     return true;
 }
 
-enum ebb_status nn_config_parse(const struct ebb_doc_node *map, struct nn_config *config,
-                                struct ebb_error *err)
-{
-    struct ebb_alone alone;
-    bool is_read = nn_config_read(ebb_alone_init(&alone), &(struct ebb_path){.key = "model"}, map,
-                                  &(struct nn_env){.no_files = true}, config);
-    EBB_TRY(ebb_alone_end(&alone, err));
-    return is_read ? EBB_OK : ebb_fail(err, EBB_EINPUT, "model.file: no file can be read here");
-}
-
 enum ebb_status nn_config_check(const struct nn_config *config, struct ebb_error *err)
 {
     return config->model->check ? config->model->check(config, err) : EBB_OK;

@@ -8,7 +8,7 @@
  *
  *     struct nn_config config;
  *     struct nn_builder b;
- *     nn_config_parse(model_section, &config, err);
+ *     nn_config_open(arena, "resnet50", &config, NULL, err); // or nn_config_read
  *     nn_builder_init(&b, session, &(struct nn_mode){.is_training = true, .step = step});
  *     nn_leaves(&b, &config, batch, inputs, err);           // or handles of your own
  *     nn_build(&b, &config, inputs, outputs, &count, err);
@@ -277,9 +277,6 @@ struct nn_env {
 bool nn_config_read(struct ebb_reading *reading, const struct ebb_path *path,
                     const struct ebb_doc_node *map, const struct nn_env *env,
                     struct nn_config *config);
-/* The same in a reading of its own, of the zoo alone: err gets the first mistake. */
-enum ebb_status nn_config_parse(const struct ebb_doc_node *map, struct nn_config *config,
-                                struct ebb_error *err);
 /* A name of the zoo, or the path of a model file (it has a '/' or ends with .yaml, .yml), with its
  * defaults. What is read lives in the arena. */
 enum ebb_status nn_config_open(struct ebb_arena *arena, const char *name, struct nn_config *config,

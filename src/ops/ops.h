@@ -201,7 +201,6 @@ enum ebb_status ops_backend_create(void **backend, const struct kernel_table *ta
                                    struct device *device, const struct profile *profile,
                                    int threads, struct ebb_error *err);
 void ops_backend_destroy(void *backend);
-int ops_backend_threads(const void *backend);
 
 /* ---- rewrites ----------------------------------------------------------------------------------
  *

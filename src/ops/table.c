@@ -487,11 +487,6 @@ void ops_backend_destroy(void *backend)
         head->table->close(backend);
 }
 
-int ops_backend_threads(const void *backend)
-{
-    return kernel_threads(backend);
-}
-
 void ops_backend_set_passes(void *backend, unsigned passes)
 {
     struct kernel_head *head = backend;

@@ -19,11 +19,10 @@ struct profile {
     struct profile_fit *fits;
     struct profile_row *rows; /* all three are sorted by profile_finish */
     size_t fact_count, fact_capacity, fit_count, fit_capacity, row_count, row_capacity;
-    struct ebb_hash128 hash;
 };
 
 const char *profile_text(struct profile *p, const char *text, size_t length); /* NULL: no memory */
-/* The text of a file: what the hash is of (F3). */
+/* The text of a file (F3). */
 enum ebb_status profile_spell(const struct profile *p, struct ebb_str *out, struct ebb_error *err);
 
 #endif

@@ -131,7 +131,6 @@ static int compare_rows(const void *a, const void *b)
 
 enum ebb_status profile_finish(struct profile *p, struct ebb_error *err)
 {
-    struct ebb_str text;
     if (p->fact_count)
         qsort(p->facts, p->fact_count, sizeof *p->facts, compare_facts);
     if (p->fit_count)
@@ -148,20 +147,10 @@ enum ebb_status profile_finish(struct profile *p, struct ebb_error *err)
         if (compare_rows(&p->rows[i - 1], &p->rows[i]) == 0)
             return ebb_fail(err, EBB_EINPUT, "row %s %s stands twice", p->rows[i].family,
                             p->rows[i].key);
-    ebb_str_init(&text);
-    enum ebb_status status = profile_spell(p, &text, err);
-    if (status == EBB_OK)
-        p->hash = ebb_hash128(text.data, text.length);
-    ebb_str_fini(&text);
-    return status;
+    return EBB_OK;
 }
 
 /* ---- looking up ------------------------------------------------------------------------------- */
-
-struct ebb_hash128 profile_hash(const struct profile *p)
-{
-    return p->hash;
-}
 
 bool profile_fact(const struct profile *p, const char *name, uint64_t *value)
 {

@@ -10,8 +10,8 @@
  *   row    one kernel, by its family and its key: measured time, workspace, algorithm
  *
  * Rules.  F1 A row is found by equal text alone. F2 Times of rows are rounded to quarter octaves, so
- * that noise does not make another plan. F3 The hash is that of the content, not of comments or
- * order: equal hash, equal plans. */
+ * that noise does not make another plan. F3 Order and comments of a file say nothing:
+ * the same content is written as the same text, and makes the same plans. */
 #ifndef EBB_PROFILE_PROFILE_H
 #define EBB_PROFILE_PROFILE_H
 
@@ -19,7 +19,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash.h"
 #include "base/status.h"
 
 #define PROFILE_LINK_LIST(X) /* inside tier 0; host memory and file, out and in */                 \
@@ -66,8 +65,7 @@ enum ebb_status profile_write(const struct profile *profile, const char *path,
                               struct ebb_error *err);
 void profile_destroy(struct profile *profile);
 
-const char *profile_kind(const struct profile *profile);        /* "cpu", "nvidia-h200" */
-struct ebb_hash128 profile_hash(const struct profile *profile); /* 0 of what is built in */
+const char *profile_kind(const struct profile *profile); /* "cpu", "nvidia-h200" */
 struct profile_link profile_link(const struct profile *profile, enum profile_link_name link);
 bool profile_fact(const struct profile *profile, const char *name, uint64_t *value);
 const struct profile_row *profile_find(const struct profile *profile, const char *family,
@@ -88,7 +86,7 @@ enum ebb_status profile_add_fit(struct profile *profile, const struct profile_fi
 enum ebb_status profile_add_row(struct profile *profile, const struct profile_row *row,
                                 struct ebb_error *err);
 uint64_t profile_round_ns(double ns); /* F2 */
-/* Nothing more comes: sorts, hashes. EBB_EINPUT: two rows, facts or fits for one thing. */
+/* Nothing more comes: sorts. EBB_EINPUT: two rows, facts or fits for one thing. */
 enum ebb_status profile_finish(struct profile *profile, struct ebb_error *err);
 
 #endif

@@ -487,8 +487,8 @@ TEST(page__names_every_dataset_and_key)
     struct ebb_error err = {0};
     CHECK_OK(ebb_file_view_open(&view, EBB_SOURCE_DIR "/docs/data.md", 1 << 20, &err), &err);
     char *page = ebb_strndup(view.data, view.length);
-    for (size_t i = 0; data_row_at(i); i++) {
-        const struct data_row *row = data_row_at(i);
+    for (size_t i = 0; data_name(i); i++) {
+        const struct data_row *row = data_row_find(data_name(i));
         char word[64];
         snprintf(word, sizeof word, "`%s`", row->name);
         if (!strstr(page, word))

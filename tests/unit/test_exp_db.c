@@ -62,7 +62,7 @@ TEST(commit__makes_durable_and_rollback_forgets)
     CHECK_OK(put(db, "a", &err), &err);
     CHECK_OK(exp_db_commit(db, &err), &err);
     CHECK_OK(put(db, "b", &err), &err);
-    CHECK(exp_db_is_open(db));
+    CHECK(db->is_open);
     CHECK_EQ(count(db), 2); /* sees its own transaction */
     exp_db_rollback(db);
     CHECK_EQ(count(db), 1);
@@ -85,7 +85,7 @@ TEST(failed_commit__leaves_nothing_and_the_next_works)
     CHECK_OK(exp_db_commit(db, &err), &err);
     CHECK_OK(put(db, "b", &err), &err);
     CHECK_EQ(exp_db_commit(db, &err), EBB_EIO);
-    CHECK(!exp_db_is_open(db));
+    CHECK(!db->is_open);
     CHECK_EQ(count(db), 1);
     CHECK_OK(put(db, "b", &err), &err);
     CHECK_OK(exp_db_commit(db, &err), &err);
@@ -102,7 +102,7 @@ TEST(failed_statement__rolls_the_transaction_back)
     struct exp_db *db = open_db(&p, (struct exp_db_options){0});
     CHECK_OK(put(db, "a", &err), &err);
     CHECK(put(db, "a", &err) != EBB_OK); /* the key is there */
-    CHECK(!exp_db_is_open(db));
+    CHECK(!db->is_open);
     CHECK_EQ(count(db), 0);
     CHECK_OK(exp_db_probe(db, &err), &err);
     exp_db_close(db);

@@ -12,8 +12,12 @@ static enum ebb_status parse(const char *yaml, struct nn_config *c, struct ebb_e
     const struct ebb_doc_node *doc;
     ebb_arena_init(&arena);
     enum ebb_status status = ebb_doc_parse_yaml(&arena, "file", yaml, strlen(yaml), &doc, err);
-    if (status == EBB_OK)
-        status = nn_config_parse(doc, c, err);
+    if (status == EBB_OK) {
+        struct ebb_alone alone;
+        (void)nn_config_read(ebb_alone_init(&alone), &(struct ebb_path){.key = "model"}, doc,
+                             &(struct nn_env){.no_files = true}, c);
+        status = ebb_alone_end(&alone, err);
+    }
     ebb_arena_fini(&arena);
     return status;
 }

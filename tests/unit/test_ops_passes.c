@@ -118,7 +118,6 @@ static struct result train(unsigned passes)
     void *backend;
     tensor_id out[1];
     CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 2, &err), &err);
-    CHECK_EQ(ops_backend_threads(backend), 2);
     ops_backend_set_passes(backend, passes);
     CHECK_OK(tensor_session_create(&n.s, backend, &err), &err);
     build(&n);

@@ -51,11 +51,6 @@ void exp_db_rollback(struct exp_db *db)
     db->is_open = false;
 }
 
-bool exp_db_is_open(const struct exp_db *db)
-{
-    return db->is_open;
-}
-
 uint64_t exp_db_commits(const struct exp_db *db)
 {
     return db->commits;

@@ -49,7 +49,6 @@ void exp_db_close(struct exp_db *db); /* rolls back what is open */
 
 enum ebb_status exp_db_commit(struct exp_db *db, struct ebb_error *err); /* nothing open: nothing */
 void exp_db_rollback(struct exp_db *db);
-bool exp_db_is_open(const struct exp_db *db); /* a transaction is */
 uint64_t exp_db_commits(const struct exp_db *db);
 /* Proves that writing works again: a small transaction of its own. */
 enum ebb_status exp_db_probe(struct exp_db *db, struct ebb_error *err);
