@@ -5,7 +5,7 @@
  *     nn_file --file_check--> every unknown name, argument and count is reported with its place
  *     nn_file --file_build--> modules are constructed (items in the order of their declaration,
  *                             which is that of torch's state_dict), then `forward` is evaluated
- *     builder with a journal --file_write--> text
+ *     builder with a journal (journal.c) --file_write--> text
  *
  * Rules.  F1 reading has no side effects but findings; what is found is found at once.
  *         F2 the text is outside bytes: depth, counts and sizes are bounded here.
