@@ -186,4 +186,16 @@ static inline void fixture_turn_for(struct fixture *f, int ms)
         }                                                                                          \
     } while (0)
 
+static inline int64_t fixture_steps(struct fixture *f, int64_t trial)
+{
+    return ebb_doc_int(fixture_get(f, "/trials/%lld", (long long)trial), "steps", -1);
+}
+
+static inline bool fixture_has_trial(struct fixture *f)
+{
+    int status;
+    fixture_ask(f, "GET", "/trials/1", NULL, &status);
+    return status == 200;
+}
+
 #endif

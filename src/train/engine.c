@@ -382,31 +382,26 @@ static enum ebb_status run_online(struct train_engine *e, struct train_program *
 }
 
 enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p,
-                                 const struct train_io *io, struct exec_report *report,
-                                 struct ebb_error *err)
+                                 const struct exec_io *io, struct exec_log *log,
+                                 struct exec_report *report, struct ebb_error *err)
 {
-    struct exec_io exec_io = {0};
+    static const struct exec_io nothing = {0};
     struct exec_options o = train_ways_options(&e->ways);
     EBB_TRY(train_engine_reserve(e, err));
-    if (io)
-        exec_io = (struct exec_io){.context = io->context,
-                                   .fill = io->fill,
-                                   .read = io->read,
-                                   .timed = io->timed,
-                                   .measures = io->measures};
+    io = io ? io : &nothing;
     o.device = e->device;
     o.finish = e->place.kernels->finish && !e->options.is_dry ? finish : NULL;
     if (e->options.is_online && e->ways.policy && !e->ways.is_free && !p->choice.info.is_fallback &&
         e->ways.budget_bytes < p->choice.info.unlimited_bytes) {
-        o.io = &exec_io;
-        o.log = io ? io->log : NULL;
+        o.io = io;
+        o.log = log;
         EBB_TRY(run_online(e, p, &o, report, err));
         EBB_TRY(e->device->table->sync(e->device, err));
         return check_fault(e, p, err);
     }
     if (!p->image)
         EBB_TRY(exec_image_create(&p->image, p->exec, &p->choice.plan, &o, err));
-    EBB_TRY(exec_image_run(p->image, &exec_io, io ? io->log : NULL, report, err));
+    EBB_TRY(exec_image_run(p->image, io, log, report, err));
     return check_fault(e, p, err);
 }
 

@@ -87,27 +87,13 @@ enum ebb_status train_engine_predict(struct train_engine *engine, struct train_p
                                      uint64_t budget_bytes, const char *policy,
                                      struct train_program_info *info, struct ebb_error *err);
 
-struct train_io {
-    void *context;
-    /* Called when the leaf's turn comes; `tensor` is the id in the program's trace. */
-    enum ebb_status (*fill)(void *context, uint32_t tensor, void *bytes, uint64_t count,
-                            struct ebb_error *err);
-    /* Called for every kept tensor that is no leaf, after everything is done. */
-    enum ebb_status (*read)(void *context, uint32_t tensor, const void *bytes, uint64_t count,
-                            struct ebb_error *err);
-    /* Every op as it ran and how long (exec_io). May be NULL. */
-    void (*timed)(void *context, uint32_t op, uint64_t ns);
-    bool measures;        /* exec_io */
-    struct exec_log *log; /* NULL: none */
-};
-
 /* Take the memory of all tiers, after the last program was added; the first run does it as well. */
 enum ebb_status train_engine_reserve(struct train_engine *engine, struct ebb_error *err);
 
-/* Persistent storages are zero before they are written the first time. */
+/* Persistent storages are zero before they are written the first time. io, log: NULL for none. */
 enum ebb_status train_engine_run(struct train_engine *engine, struct train_program *program,
-                                 const struct train_io *io, struct exec_report *report,
-                                 struct ebb_error *err);
+                                 const struct exec_io *io, struct exec_log *log,
+                                 struct exec_report *report, struct ebb_error *err);
 
 /* Bytes of a persistent leaf between runs: load initial weights, save checkpoints, hash. `at` and
  * `count` are bytes. */

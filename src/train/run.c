@@ -177,12 +177,12 @@ static void timed(void *context, uint32_t op, uint64_t ns)
 enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *report,
                                struct ebb_error *err)
 {
-    struct train_io io = {.context = pass, .fill = fill, .read = take, .measures = pass->measures};
+    struct exec_io io = {.context = pass, .fill = fill, .read = take, .measures = pass->measures};
     /* the first update warms up */
     if (pass->op_ns || (pass->trial->options.times && pass->trial->updates > 0))
         io.timed = timed;
     pass->loss = pass->part = pass->norm = NAN;
-    return train_engine_run(pass->trial->engine, pass->step->program, &io, report, err);
+    return train_engine_run(pass->trial->engine, pass->step->program, &io, NULL, report, err);
 }
 
 /* ---- rates ---------------------------------------------------------------------------------- */

@@ -50,6 +50,19 @@ struct values {
 
 static char printed[8192], complained[8192];
 
+static int parse_by(const struct cli_spec *spec, struct cli_args *args, const char *const *words)
+{
+    char *argv[32] = {(char *)"try-it"};
+    int argc = 1;
+    for (; *words != NULL; words++)
+        argv[argc++] = (char *)(uintptr_t)*words;
+    struct capture out = capture_begin(stdout), err = capture_begin(stderr);
+    int code = cli_parse(spec, argc, argv, args);
+    capture_end(&err, stderr, complained, sizeof complained);
+    capture_end(&out, stdout, printed, sizeof printed);
+    return code;
+}
+
 static int parse(struct values *v, struct cli_args *args, const char *const *words)
 {
     const struct cli_option options[] = {
@@ -69,15 +82,7 @@ static int parse(struct values *v, struct cli_args *args, const char *const *wor
         .min_positional = 1,
         .max_positional = 2,
     };
-    char *argv[32] = {(char *)"try-it"};
-    int argc = 1;
-    for (; *words != NULL; words++)
-        argv[argc++] = (char *)(uintptr_t)*words;
-    struct capture out = capture_begin(stdout), err = capture_begin(stderr);
-    int code = cli_parse(&spec, argc, argv, args);
-    capture_end(&err, stderr, complained, sizeof complained);
-    capture_end(&out, stdout, printed, sizeof printed);
-    return code;
+    return parse_by(&spec, args, words);
 }
 
 #define PARSE(v, args, ...) parse(v, args, (const char *const[]){__VA_ARGS__, NULL})
@@ -139,15 +144,7 @@ static int parse_where(struct cli_where *where, bool is_table, struct cli_args *
                                   .where = where,
                                   .json_help = "says it as JSON",
                                   .is_table = is_table};
-    char *argv[16] = {(char *)"look"};
-    int argc = 1;
-    for (; *words != NULL; words++)
-        argv[argc++] = (char *)(uintptr_t)*words;
-    struct capture out = capture_begin(stdout), err = capture_begin(stderr);
-    int code = cli_parse(&spec, argc, argv, args);
-    capture_end(&err, stderr, complained, sizeof complained);
-    capture_end(&out, stdout, printed, sizeof printed);
-    return code;
+    return parse_by(&spec, args, words);
 }
 
 #define PARSE_WHERE(where, is_table, args, ...)                                                    \

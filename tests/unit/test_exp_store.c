@@ -57,6 +57,16 @@ static enum ebb_status publish(struct place *p, struct exp_store_item *item)
     return item->status;
 }
 
+/* A place with one checkpoint. */
+static void begin_with_one(struct place *p)
+{
+    struct exp_store_item item;
+    begin(p);
+    write_staging(p, "true");
+    CHECK_OK(publish(p, &item), &item.err);
+    ebb_str_fini(&item.resources);
+}
+
 TEST(published__is_whole_listed_and_verifies)
 {
     struct place p;
@@ -94,12 +104,8 @@ TEST(damage__is_found)
                                           "cd c/0* && rm state/w && ln -s /etc/passwd state/w"};
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         struct place p;
-        struct exp_store_item item;
         struct ebb_error err;
-        begin(&p);
-        write_staging(&p, "true");
-        CHECK_OK(publish(&p, &item), &item.err);
-        ebb_str_fini(&item.resources);
+        begin_with_one(&p);
         shell(&p, damages[i], 0);
         CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_ECORRUPT);
         end(&p);
@@ -135,12 +141,8 @@ TEST(nothing_written__is_an_error_with_the_name)
 TEST(remove__takes_every_form_and_follows_no_link)
 {
     struct place p;
-    struct exp_store_item item;
     struct ebb_error err;
-    begin(&p);
-    write_staging(&p, "true");
-    CHECK_OK(publish(&p, &item), &item.err);
-    ebb_str_fini(&item.resources);
+    begin_with_one(&p);
     write_staging(&p, "ln -s ../../kept link"); /* staging and final at once */
     shell(&p,
           "mkdir kept c/other && touch kept/file && mkdir "

@@ -146,14 +146,25 @@ static void build(struct golden *g, const char *model, const char *set, int64_t 
         memset(k->host.pointers[i], 0, k->trace->storages[i].bytes);
 }
 
+/* An item with what the reference calls it; NULL: none of floats. */
+static const struct nn_item *item_at(struct golden *g, size_t i, bool *is_buffer, const char **name)
+{
+    const struct nn_item *item = nn_item_at(&g->k.b, i);
+    if (item->view.dtype != TENSOR_F32)
+        return NULL;
+    *is_buffer = item->role == NN_BUFFER;
+    *name = reference_name(g, i, *is_buffer ? "buffers" : "params", *is_buffer);
+    return item;
+}
+
 static void load_items(struct golden *g)
 {
     for (size_t i = 0; i < nn_item_count(&g->k.b); i++) {
-        const struct nn_item *item = nn_item_at(&g->k.b, i);
-        bool is_buffer = item->role == NN_BUFFER;
-        if (item->view.dtype != TENSOR_F32)
+        bool is_buffer;
+        const char *name;
+        const struct nn_item *item = item_at(g, i, &is_buffer, &name);
+        if (!item)
             continue;
-        const char *name = reference_name(g, i, is_buffer ? "buffers" : "params", is_buffer);
         const struct tensor_entry *e = entry(g, is_buffer ? "buf" : "init", name, "");
         if (tensor_count(&e->view) != tensor_count(&item->view))
             fail_msg("%s and %s differ in shape", item->name, name);
@@ -181,11 +192,11 @@ static void check_items(struct golden *g, bool is_first)
 {
     size_t t = 0;
     for (size_t i = 0; i < nn_item_count(&g->k.b); i++) {
-        const struct nn_item *item = nn_item_at(&g->k.b, i);
-        bool is_buffer = item->role == NN_BUFFER;
-        if (item->view.dtype != TENSOR_F32)
+        bool is_buffer;
+        const char *name;
+        const struct nn_item *item = item_at(g, i, &is_buffer, &name);
+        if (!item)
             continue;
-        const char *name = reference_name(g, i, is_buffer ? "buffers" : "params", is_buffer);
         if (is_first && item->is_trained)
             compare("gradient", item->name, kit_data(&g->k, g->k.grads[t++]),
                     entry(g, "grad0", name, ""), 1e-4);

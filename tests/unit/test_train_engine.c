@@ -154,14 +154,14 @@ static enum ebb_status train(const struct train_engine_options *options, bool co
     struct exec_log real = {0}, simulated = {0};
     for (int i = 0; i < STEPS; i++) {
         step.number = test.number = i;
-        struct train_io io = {
-            .context = &step, .fill = fill, .read = read_loss, .log = i == 1 ? &real : NULL};
-        CHECK_OK(train_engine_run(engine, update, &io, &report, err), err);
+        struct exec_io io = {.context = &step, .fill = fill, .read = read_loss};
+        struct exec_log *log = i == 1 ? &real : NULL;
+        CHECK_OK(train_engine_run(engine, update, &io, log, &report, err), err);
         o->losses[i] = step.loss_value;
         CHECK(report.peak_bytes <= options->budget_bytes);
         if (i == 2) {
-            io = (struct train_io){.context = &test, .fill = fill, .read = read_loss};
-            CHECK_OK(train_engine_run(engine, evaluation, &io, &report, err), err);
+            io.context = &test;
+            CHECK_OK(train_engine_run(engine, evaluation, &io, NULL, &report, err), err);
             o->validation = test.loss_value;
             CHECK(report.peak_bytes <= options->budget_bytes);
         }
@@ -179,8 +179,7 @@ static enum ebb_status train(const struct train_engine_options *options, bool co
         CHECK_OK(train_engine_create(&null_engine, &dry, err), err);
         trace = make_step(train_engine_backend(null_engine), &step, true);
         CHECK_OK(train_engine_add(null_engine, trace, &program, err), err);
-        struct train_io io = {.context = &step, .log = &simulated};
-        CHECK_OK(train_engine_run(null_engine, program, &io, &report, err), err);
+        CHECK_OK(train_engine_run(null_engine, program, NULL, &simulated, &report, err), err);
         CHECK_EQ(real.count, simulated.count);
         for (size_t i = 0; i < real.count; i++) {
             const struct exec_event *a = &real.events[i], *b = &simulated.events[i];

@@ -49,6 +49,15 @@ static void expect(FILE *f, const char *part)
         fail_msg("expected %s, got: %s", part, line);
 }
 
+/* The master takes the trial in. */
+static FILE *greet(int listener)
+{
+    FILE *f = accept_trial(listener);
+    expect(f, "HELLO");
+    tell(f, "{\"type\": \"RENDEZVOUS\"}\n");
+    return f;
+}
+
 /* A RUN that a new master repeats is answered again, so that one answer is in the outbox twice; its
  * ACK must leave the count of what was sent right, or the next answer never goes. */
 TEST(link__an_answer_given_twice_and_acknowledged)
@@ -57,9 +66,7 @@ TEST(link__an_answer_given_twice_and_acknowledged)
     int listener;
     struct ebb_error err;
     struct worker_link *link = link_to(path, sizeof path, &listener);
-    FILE *f = accept_trial(listener);
-    expect(f, "HELLO");
-    tell(f, "{\"type\": \"RENDEZVOUS\"}\n");
+    FILE *f = greet(listener);
     for (int i = 0; i < 3; i++) {
         CHECK_OK(worker_link_answer(link, 1, "{\"type\": \"DONE\", \"seq\": 1}", &err), &err);
         expect(f, "\"seq\": 1}");
@@ -82,15 +89,11 @@ TEST(link__what_was_not_acknowledged_is_sent_again)
     int listener;
     struct ebb_error err;
     struct worker_link *link = link_to(path, sizeof path, &listener);
-    FILE *f = accept_trial(listener);
-    expect(f, "HELLO");
-    tell(f, "{\"type\": \"RENDEZVOUS\"}\n");
+    FILE *f = greet(listener);
     CHECK_OK(worker_link_answer(link, 1, "{\"type\": \"DONE\", \"seq\": 1}", &err), &err);
     expect(f, "\"seq\": 1}");
     fclose(f); /* the master is gone, and comes back */
-    f = accept_trial(listener);
-    expect(f, "HELLO");
-    tell(f, "{\"type\": \"RENDEZVOUS\"}\n");
+    f = greet(listener);
     expect(f, "\"seq\": 1}");
     tell(f, "{\"type\": \"ACK\", \"seq\": 1}\n");
     worker_link_close(link);
