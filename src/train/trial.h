@@ -91,7 +91,7 @@ struct train_pass {
     bool is_ones; /* train_trial_ones */
     double loss, part, norm;
     double metrics[NN_PORTS];
-    bool measures;   /* train_io */
+    bool measures;   /* exec_io */
     uint64_t *op_ns; /* NULL, or told every op (train_repetition) */
     void (*answer)(void *context, const struct train_step *step, const void *bytes);
     void *answer_context;
