@@ -7,6 +7,7 @@
 #   make format   clang-format in place             make clean      remove build folders
 #   make soak     SOAK_SECONDS of the crash test    make tidy       clang-tidy over all of src
 #   make toys     add one of each kind to a copy, build and use it
+#   make identity one hash for a model, whatever memory it gets
 #   make web-test the page in a real browser, alone and behind nginx with TLS
 #   make store-test  checkpoints in real object stores; store-full: with speeds, kills, outages and large files (hours)
 #   make web-scale a state of 10^5 experiments and 10^8 values (some GB), and how long pages take with it
@@ -19,7 +20,7 @@ CMAKE = cmake -G Ninja -S .
 QUIET = >/dev/null
 MARGS = --no-print-directory
 
-.PHONY: web-test web-scale store-test store-full toys all demo test check format tidy asan tsan fuzz bench golden soak size clean
+.PHONY: web-test web-scale store-test store-full toys identity all demo test check format tidy asan tsan fuzz bench golden soak size clean
 .DEFAULT_GOAL := all
 
 all:
@@ -83,6 +84,9 @@ store-full:
 
 toys:
 	@tools/toys
+
+identity: all
+	@tools/identity build/ebb
 
 web-test:
 	@tools/setup web

@@ -467,8 +467,8 @@ static int run(int argc, char **argv)
              "change a value of the file, as hyperparameters.global_batch_size=8; "
              "repeatable"},
             {"host", 0, CLI_STRING, &o.changes.host, "BYTES",
-             "room for swapped tensors in host memory"},
-            {"file", 0, CLI_STRING, &o.changes.file, "BYTES", "room for swapped tensors in a file"},
+             "room for swapped tensors, weights and states in host memory"},
+            {"file", 0, CLI_STRING, &o.changes.file, "BYTES", "the same in a file"},
             {"link", 0, CLI_LIST, &o.changes.links, "TIER=GB/s",
              "rates of copies, as host=2,file=0.3"},
             {"device", 0, CLI_STRING, &o.changes.device, "NAME",

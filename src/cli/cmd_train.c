@@ -659,8 +659,8 @@ static int run(int argc, char **argv)
          "policy or planner that keeps it ('ebb sim --help', 'ebb plan --help' "
          "list them)"},
         {"host", 0, CLI_STRING, &o.changes.host, "BYTES",
-         "room for swapped tensors in host memory"},
-        {"file", 0, CLI_STRING, &o.changes.file, "BYTES", "room for swapped tensors in a file"},
+         "room for swapped tensors, weights and states in host memory"},
+        {"file", 0, CLI_STRING, &o.changes.file, "BYTES", "the same in a file"},
         {"link", 0, CLI_LIST, &o.changes.links, "TIER=GB/s",
          "copies go no faster, as host=2,file=0.3"},
         {"file-path", 0, CLI_STRING, &o.changes.file_path, "DIR", "folder of that file"},

@@ -34,7 +34,7 @@ enum ebb_status exec_log_to_plan(const struct exec_log *log, const struct trace 
             EBB_TRY(plan_add(plan, PLAN_DROP, e->index, 0, 0, err));
             break;
         case EXEC_EV_SEND:
-            EBB_TRY(plan_add(plan, PLAN_SEND, e->index, 0, e->tier, err));
+            EBB_TRY(plan_add(plan, PLAN_SEND, e->index, e->offset, e->tier, err));
             break;
         case EXEC_EV_FETCH:
             EBB_TRY(plan_add(plan, PLAN_FETCH, e->index, 0, e->tier, err));

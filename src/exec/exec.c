@@ -17,7 +17,7 @@ const char *exec_result_text(enum exec_result result)
 static enum ebb_status compile_ebb(struct exec_program *p, struct ebb_error *err)
 {
     const struct trace *t = p->trace;
-    EBB_TRY(plan_recipes_create(&p->recipes, t, PLAN_ONLINE, err));
+    EBB_TRY(plan_recipes_create(&p->recipes, t, NULL, PLAN_ONLINE, err));
     EBB_TRY(mem_graph_init(&p->graph, t, false, err));
     EBB_TRY(exec_easy_create(&p->easy, err));
     for (uint32_t o = 0; o < t->op_count; o++) {

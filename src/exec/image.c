@@ -15,9 +15,9 @@ struct maker {
     const struct plan *plan;
     struct plan_walk walk; /* what each step does to residency, versions and copies */
     struct exec_waits waits;
-    struct mem_slab slab[DEVICE_TIERS]; /* lower tiers */
-    uint32_t *places_left, *copy_segment[DEVICE_TIERS];
-    uint64_t *offset; /* of each resident */
+    uint32_t *places_left;
+    uint64_t *offset;            /* of each resident */
+    uint64_t *low[DEVICE_TIERS]; /* of each copy in a lower tier */
 };
 
 static void *address(const struct exec_image *image, uint64_t offset)
@@ -100,33 +100,21 @@ static void make_run(struct maker *m, const struct plan_step *from, struct image
     note_height(m, from->offset, extra);
 }
 
-/* A place for the copy in a lower tier; *is_clean when the copy is there already. */
-static enum ebb_status make_send(struct maker *m, struct image_step *step, bool *is_clean,
-                                 struct ebb_error *err)
+/* *is_clean when the copy is there already. */
+static void make_send(struct maker *m, struct image_step *step, uint64_t to, bool *is_clean)
 {
-    uint32_t s = step->index, *segment = &m->copy_segment[step->tier][s];
+    uint32_t s = step->index;
     const struct plan_residence *r = &m->walk.storages[s];
-    struct mem_slab *slab = &m->slab[step->tier];
     uint64_t bytes = exec_image_bytes(m->image, s);
+    m->low[step->tier][s] = to;
     *is_clean = bytes == 0 || r->copy[step->tier] == r->version + 1;
-    if (*is_clean)
-        return EBB_OK;
-    if (*segment == MEM_NONE) {
-        uint32_t hole = mem_slab_find(slab, bytes, false);
-        if (hole == MEM_NONE)
-            return ebb_fail(err, EBB_EBUDGET, "tier %d has no room for storage %u (%llu bytes)",
-                            step->tier, s, (unsigned long long)bytes);
-        EBB_TRY(mem_slab_take(slab, hole, bytes, false, s, segment, err));
-    }
-    step->low_offset = slab->segments[*segment].offset;
-    m->image->report.swapped_bytes += bytes;
-    return EBB_OK;
+    step->low_offset = to;
+    m->image->report.swapped_bytes += *is_clean ? 0 : bytes;
 }
 
 /* Addresses of a step as things stand before it; *is_clean: there is nothing to do. */
-static enum ebb_status make_addresses(struct maker *m, const struct plan_step *from,
-                                      struct image_step *step, bool *is_clean,
-                                      struct ebb_error *err)
+static void make_addresses(struct maker *m, const struct plan_step *from, struct image_step *step,
+                           bool *is_clean)
 {
     struct exec_image *image = m->image;
     struct exec_report *r = &image->report;
@@ -137,30 +125,26 @@ static enum ebb_status make_addresses(struct maker *m, const struct plan_step *f
         m->places_left[s]--;
         m->offset[s] = from->offset;
         note_height(m, from->offset, bytes);
-        return EBB_OK;
+        return;
     case PLAN_RUN:
         make_run(m, from, step);
-        return EBB_OK;
+        return;
     case PLAN_DROP:
         step->is_again = m->places_left[s] > 0;
         r->evictions_pressure += step->is_again;
         r->evictions_release += !step->is_again;
-        return EBB_OK;
+        return;
     case PLAN_SEND:
         step->offset = m->offset[s];
-        return make_send(m, step, is_clean, err);
+        make_send(m, step, from->offset, is_clean);
+        return;
     case PLAN_FETCH:
         step->offset = m->offset[s];
-        if (bytes)
-            step->low_offset = m->slab[from->tier].segments[m->copy_segment[from->tier][s]].offset;
+        step->low_offset = m->low[from->tier][s];
         r->swapped_bytes += bytes;
-        return EBB_OK;
+        return;
     case PLAN_FORGET:
-        if (bytes) {
-            mem_slab_give(&m->slab[from->tier], m->copy_segment[from->tier][s]);
-            m->copy_segment[from->tier][s] = MEM_NONE;
-        }
-        return EBB_OK;
+        return;
     default: /* PLAN_MOVE */
         step->low_offset = m->offset[s];
         exec_waits_touch(&m->waits, m->offset[s], bytes, false);
@@ -169,7 +153,6 @@ static enum ebb_status make_addresses(struct maker *m, const struct plan_step *f
         r->moved_bytes += bytes;
         r->clock_ns += exec_move_ns(image, bytes);
         note_height(m, from->offset, bytes);
-        return EBB_OK;
     }
 }
 
@@ -195,7 +178,7 @@ static enum ebb_status make_step(struct maker *m, size_t at, struct ebb_error *e
     bool is_clean = false;
     *step = (struct image_step){
         .act = from->act, .tier = from->tier, .index = from->index, .offset = from->offset};
-    EBB_TRY(make_addresses(m, from, step, &is_clean, err));
+    make_addresses(m, from, step, &is_clean);
     EBB_TRY(plan_walk_step(&m->walk, at, err));
     if (!is_clean)
         EBB_TRY(make_waits(m, step, err));
@@ -214,12 +197,11 @@ static enum ebb_status maker_init(struct maker *m, struct ebb_error *err)
     m->offset = ebb_calloc(n, sizeof *m->offset);
     if (!m->places_left || !m->offset)
         return ebb_no_memory(err, n * sizeof *m->offset);
-    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
-        m->copy_segment[k] = ebb_alloc(n * sizeof *m->copy_segment[k]);
-        if (!m->copy_segment[k])
-            return ebb_no_memory(err, n * sizeof *m->copy_segment[k]);
-        memset(m->copy_segment[k], 0xff, n * sizeof *m->copy_segment[k]);
-        EBB_TRY(mem_slab_init(&m->slab[k], m->image->o.tier_bytes[k], err));
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++)
+        EBB_TRY(ebb_new(&m->low[k], n, sizeof *m->low[k], err));
+    for (size_t i = 0; i < m->plan->homes.count; i++) {
+        const struct plan_home *h = &m->plan->homes.list[i];
+        m->low[h->tier][h->storage] = h->offset;
     }
     for (size_t i = 0; i < m->plan->step_count; i++) {
         if (m->plan->steps[i].act == PLAN_PLACE) /* the index of a RUN is an op */
@@ -230,10 +212,8 @@ static enum ebb_status maker_init(struct maker *m, struct ebb_error *err)
 
 static void maker_fini(struct maker *m)
 {
-    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
-        ebb_free(m->copy_segment[k]);
-        mem_slab_fini(&m->slab[k]);
-    }
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++)
+        ebb_free(m->low[k]);
     exec_waits_fini(&m->waits);
     plan_walk_fini(&m->walk);
     ebb_free(m->places_left);
@@ -310,11 +290,10 @@ static enum ebb_status keep_waits(struct maker *m, struct ebb_error *err)
     return EBB_OK;
 }
 
-enum ebb_status exec_image_create(struct exec_image **image, const struct exec_program *p,
-                                  const struct plan *plan, const struct exec_options *options,
-                                  struct ebb_error *err)
+static enum ebb_status bind(struct exec_image **image, const struct exec_program *p,
+                            const struct plan *plan, const struct exec_options *options,
+                            struct ebb_error *err)
 {
-    EBB_TRY(exec_needs_ebb(p, err));
     EBB_TRY(prove(p, plan, options, err));
     struct exec_image *i;
     EBB_TRY(ebb_new(&i, 1, sizeof *i, err));
@@ -335,6 +314,22 @@ enum ebb_status exec_image_create(struct exec_image **image, const struct exec_p
     EBB_THEN(status, take_boxes(i, err));
     maker_fini(&m);
     return EBB_HAND_OUT(status, image, i, exec_image_destroy);
+}
+
+/* Copies of older plans have no addresses in the lower tiers. */
+enum ebb_status exec_image_create(struct exec_image **image, const struct exec_program *p,
+                                  const struct plan *plan, const struct exec_options *options,
+                                  struct ebb_error *err)
+{
+    struct plan placed = {0};
+    EBB_TRY(exec_needs_ebb(p, err));
+    if (!plan_lacks_low(plan))
+        return bind(image, p, plan, options, err);
+    enum ebb_status status = plan_copy(&placed, plan, err);
+    EBB_THEN(status, plan_assign_low(p->trace, &placed, options->tier_bytes, err));
+    EBB_THEN(status, bind(image, p, &placed, options, err));
+    plan_fini(&placed);
+    return status;
 }
 
 void exec_image_destroy(struct exec_image *image)

@@ -25,6 +25,12 @@ struct layout {
     uint64_t base_bytes;
 };
 
+struct low { /* a lower tier */
+    struct layout layout;
+    uint64_t *offsets; /* per storage, of its copy */
+    bool *is_there;
+};
+
 /* Index of the first block that begins at or after `begin`. */
 static size_t layout_find(const struct layout *layout, uint64_t begin)
 {
@@ -49,7 +55,7 @@ static enum ebb_status layout_put(struct layout *layout, const struct plan *plan
         __builtin_add_overflow(offset, bytes, &end))
         return ebb_fail(err, EBB_EINPUT, "plan: step %zu: offset %" PRIu64 " is not usable", at,
                         offset);
-    bool is_base = storage != TRACE_NONE && layout->base[storage] != PLAN_NOWHERE;
+    bool is_base = layout->base && storage != TRACE_NONE && layout->base[storage] != PLAN_NOWHERE;
     if (is_base ? offset != layout->base[storage] : offset < layout->base_bytes)
         return ebb_fail(err, EBB_EINPUT,
                         is_base ? "plan: step %zu: persistent storage at %" PRIu64
@@ -93,6 +99,60 @@ static void layout_remove(struct layout *layout, uint64_t offset, uint32_t stora
                 (layout->count - i - 1) * sizeof *layout->blocks);
         layout->count--;
     }
+}
+
+/* Homes are of persistent storages and lie one behind the other at the bottom of their tiers (P12).
+ */
+static enum ebb_status check_homes(const struct trace *trace, const struct plan *plan,
+                                   uint64_t *base, struct low *low, struct ebb_error *err)
+{
+    if (plan->homes.count && plan->exact_bytes)
+        return ebb_fail(err, EBB_EINPUT, "plan: homes in a plan in exact bytes");
+    EBB_TRY(plan_base_layout(trace, NULL, base, NULL, err));
+    for (size_t i = 0; i < plan->homes.count; i++) { /* the walk has seen that they are known */
+        const struct plan_home *h = &plan->homes.list[i];
+        if (base[h->storage] == PLAN_NOWHERE)
+            return ebb_fail(err, EBB_EINPUT, "plan: home of storage %" PRIu32 ", which is not kept",
+                            h->storage);
+        if (h->offset != low[h->tier].layout.base_bytes)
+            return ebb_fail(err, EBB_EINPUT,
+                            "plan: home of storage %" PRIu32 " at %" PRIu64
+                            ", its place is %" PRIu64,
+                            h->storage, h->offset, low[h->tier].layout.base_bytes);
+        low[h->tier].offsets[h->storage] = h->offset;
+        low[h->tier].layout.base_bytes += plan_size(plan, trace->storages[h->storage].bytes);
+    }
+    return EBB_OK;
+}
+
+/* A copy has a place of its own from its first SEND to its FORGET (P11). */
+static enum ebb_status check_low(struct plan_walk *walk, struct low *low, size_t at,
+                                 uint64_t budget, struct ebb_error *err)
+{
+    const struct plan_step *step = &walk->plan->steps[at];
+    uint32_t s = step->index;
+    if (step->act == PLAN_FORGET) {
+        layout_remove(&low->layout, low->offsets[s], s);
+        low->is_there[s] = false;
+    }
+    if (step->act != PLAN_SEND)
+        return EBB_OK;
+    bool was_there = low->is_there[s] || walk->storages[s].home == step->tier;
+    low->is_there[s] = true;
+    if (!was_there) {
+        low->offsets[s] = step->offset;
+        return layout_put(&low->layout, walk->plan, at, step->offset,
+                          plan_size(walk->plan, walk->trace->storages[s].bytes), s, budget, err);
+    }
+    if (step->offset == low->offsets[s] || walk->trace->storages[s].bytes == 0)
+        return EBB_OK;
+    if (step->offset != PLAN_NOWHERE)
+        return ebb_fail(err, EBB_EINPUT,
+                        "plan: step %zu: storage %" PRIu32 " is sent to %" PRIu64
+                        " of tier %u, its copy lies at %" PRIu64,
+                        at, s, step->offset, (unsigned)step->tier, low->offsets[s]);
+    low->layout.has_gaps = true;
+    return EBB_OK;
 }
 
 /* Book what the step just walked did: sums, tiers, traffic. */
@@ -159,6 +219,11 @@ static enum ebb_status check_step(struct plan_walk *walk, struct layout *layout,
     return EBB_OK;
 }
 
+static bool is_mixed(const struct low *low)
+{
+    return low->layout.has_offsets && low->layout.has_gaps;
+}
+
 enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
                            const struct plan_limits *limits, struct plan_report *report,
                            struct ebb_error *err)
@@ -173,12 +238,18 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     struct plan_walk walk;
     EBB_TRY(plan_walk_init(&walk, trace, plan, err));
     struct layout layout = {0};
+    struct low low[PLAN_TIERS] = {0};
     struct plan_report found = {0};
     struct ebb_arena arena = {0};
     uint64_t *offsets = ebb_arena_calloc(&arena, trace->storage_count, sizeof *offsets);
     layout.base = ebb_arena_calloc(&arena, trace->storage_count, sizeof *layout.base);
+    for (int k = 1; k < PLAN_TIERS; k++) {
+        low[k].offsets = ebb_arena_calloc(&arena, trace->storage_count, sizeof *low[k].offsets);
+        low[k].is_there = ebb_arena_calloc(&arena, trace->storage_count, sizeof *low[k].is_there);
+    }
     enum ebb_status status = ebb_arena_status(&arena, err);
-    EBB_THEN(status, plan_base_layout(trace, layout.base, &layout.base_bytes, err));
+    EBB_THEN(status, check_homes(trace, plan, layout.base, low, err));
+    EBB_THEN(status, plan_base_layout(trace, &plan->homes, layout.base, &layout.base_bytes, err));
     if (status == EBB_OK && plan->exact_bytes) { /* graphs have none */
         memset(layout.base, 0xff, trace->storage_count * sizeof *layout.base);
         layout.base_bytes = 0;
@@ -186,7 +257,11 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
         status = check_step(&walk, &layout, offsets, at, limits->budget_bytes[0], err);
         EBB_THEN(status, account(&walk, at, limits, &found, err));
-        if (status == EBB_OK && layout.has_offsets && layout.has_gaps)
+        bool is_below = plan->steps[at].act == PLAN_SEND || plan->steps[at].act == PLAN_FORGET;
+        uint8_t tier = status == EBB_OK && is_below ? plan->steps[at].tier : 0;
+        if (tier && !plan->exact_bytes)
+            status = check_low(&walk, &low[tier], at, limits->budget_bytes[tier], err);
+        if (status == EBB_OK && ((layout.has_offsets && layout.has_gaps) || is_mixed(&low[tier])))
             status = ebb_fail(err, EBB_EINPUT,
                               "plan: step %zu: some residences have an offset, some have none", at);
     }
@@ -199,6 +274,8 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     found.height_bytes = layout.height;
     *report = found;
 out:
+    for (int k = 1; k < PLAN_TIERS; k++)
+        ebb_free(low[k].layout.blocks);
     ebb_free(layout.blocks);
     ebb_arena_fini(&arena);
     plan_walk_fini(&walk);

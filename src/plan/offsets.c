@@ -253,17 +253,18 @@ static enum ebb_status add_rect(struct packer *p, uint64_t bytes, size_t step, u
 }
 
 /* Persistent storages take their places for good before anything else. */
-static enum ebb_status collect_base(const struct trace *trace, size_t step_count, size_t *open,
-                                    struct packer *p, struct ebb_error *err)
+static enum ebb_status collect_base(const struct trace *trace, const struct plan *plan,
+                                    size_t *open, struct packer *p, struct ebb_error *err)
 {
     uint64_t *base = ebb_arena_calloc(&p->arena, trace->storage_count, sizeof *base);
     EBB_TRY(ebb_arena_status(&p->arena, err));
-    EBB_TRY(plan_base_layout(trace, base, NULL, err));
+    EBB_TRY(plan_base_layout(trace, &plan->homes, base, NULL, err));
     for (uint32_t s = 0; s < trace->storage_count; s++) {
         if (base[s] == PLAN_NOWHERE || trace->storages[s].bytes == 0)
             continue;
         open[s] = p->count;
-        EBB_TRY(add_rect(p, plan_round(trace->storages[s].bytes), 0, 2 * step_count + 2, err));
+        EBB_TRY(
+            add_rect(p, plan_round(trace->storages[s].bytes), 0, 2 * plan->step_count + 2, err));
         p->rects[p->count - 1].is_base = true;
     }
     p->base_count = p->count;
@@ -277,7 +278,7 @@ static enum ebb_status collect(const struct trace *trace, const struct plan *pla
     struct plan_walk walk;
     size_t peak_step = 0;
     if (!plan->exact_bytes)
-        EBB_TRY(collect_base(trace, plan->step_count, open, p, err));
+        EBB_TRY(collect_base(trace, plan, open, p, err));
     EBB_TRY(plan_walk_init(&walk, trace, plan, err));
     enum ebb_status status = EBB_OK;
     for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
@@ -319,7 +320,7 @@ static enum ebb_status collect(const struct trace *trace, const struct plan *pla
     return status;
 }
 
-static enum ebb_status search(struct packer *p, uint64_t budget, uint64_t *best,
+static enum ebb_status search(struct packer *p, uint64_t budget, bool is_quick, uint64_t *best,
                               uint64_t *best_height, struct ebb_error *err)
 {
     uint64_t goal = p->peak;
@@ -342,18 +343,16 @@ static enum ebb_status search(struct packer *p, uint64_t budget, uint64_t *best,
             memcpy(best_order, order, p->count * sizeof *order);
         }
     }
-    improve(p, best_order, best, best_height, goal);
+    if (!is_quick)
+        improve(p, best_order, best, best_height, goal);
     return EBB_OK;
 }
 
-static enum ebb_status assign(struct packer *p, const struct trace *trace, struct plan *plan,
-                              uint64_t budget, uint64_t *height, struct ebb_error *err)
+/* Find addresses for what was collected: in p->rects. */
+static enum ebb_status solve(struct packer *p, uint64_t budget, bool is_quick, uint64_t *height,
+                             struct ebb_error *err)
 {
     uint64_t best_height = UINT64_MAX;
-    size_t *open = ebb_arena_calloc(&p->arena, trace->storage_count, sizeof *open);
-    EBB_TRY(ebb_arena_status(&p->arena, err));
-    memset(open, 0xff, trace->storage_count * sizeof *open);
-    EBB_TRY(collect(trace, plan, open, p, err));
     for (p->leaves = 1; p->leaves < p->count; p->leaves *= 2)
         ;
     p->tree = ebb_arena_calloc(&p->arena, 2 * p->leaves, sizeof *p->tree);
@@ -361,27 +360,150 @@ static enum ebb_status assign(struct packer *p, const struct trace *trace, struc
     p->sorted = ebb_arena_calloc(&p->arena, p->count, sizeof *p->sorted);
     uint64_t *best = ebb_arena_calloc(&p->arena, p->count, sizeof *best);
     EBB_TRY(ebb_arena_status(&p->arena, err));
-    EBB_TRY(search(p, budget, best, &best_height, err));
+    EBB_TRY(search(p, budget, is_quick, best, &best_height, err));
     if (best_height > budget)
         return ebb_fail(err, EBB_EBUDGET,
                         "plan: packed height %" PRIu64 " bytes (byte sum %" PRIu64
                         "), budget %" PRIu64,
                         best_height, p->peak, budget);
-    for (size_t at = 0; at < plan->step_count; at++)
-        plan->steps[at].offset = 0;
     for (size_t i = 0; i < p->count; i++)
-        plan->steps[p->rects[i].step].offset = best[i];
+        p->rects[i].offset = best[i];
+    *height = best_height;
+    return EBB_OK;
+}
+
+static enum ebb_status assign(struct packer *p, const struct trace *trace, struct plan *plan,
+                              uint64_t budget, bool is_quick, uint64_t *height,
+                              struct ebb_error *err)
+{
+    uint64_t best_height;
+    size_t *open = ebb_arena_calloc(&p->arena, trace->storage_count, sizeof *open);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
+    memset(open, 0xff, trace->storage_count * sizeof *open);
+    EBB_TRY(collect(trace, plan, open, p, err));
+    EBB_TRY(solve(p, budget, is_quick, &best_height, err));
+    for (size_t at = 0; at < plan->step_count; at++)
+        plan->steps[at].offset = plan->steps[at].act == PLAN_SEND ? plan->steps[at].offset : 0;
+    for (size_t i = 0; i < p->count; i++)
+        plan->steps[p->rects[i].step].offset = p->rects[i].offset;
     if (height)
         *height = best_height;
     return EBB_OK;
 }
 
-enum ebb_status plan_assign_offsets(const struct trace *trace, struct plan *plan, uint64_t budget,
-                                    uint64_t *height, struct ebb_error *err)
+/* ---- lower tiers ----------------------------------------------------------------------------- */
+
+/* A copy lies there from its SEND to its FORGET; of a later SEND over it too. */
+static enum ebb_status collect_low(const struct trace *trace, const struct plan *plan, int tier,
+                                   size_t *rect_of, struct packer *p, struct ebb_error *err)
+{
+    struct plan_walk walk;
+    enum ebb_status status = EBB_OK;
+    size_t *open = ebb_arena_calloc(&p->arena, trace->storage_count, sizeof *open);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
+    for (size_t i = 0; i < plan->homes.count && status == EBB_OK; i++) {
+        const struct plan_home *h = &plan->homes.list[i];
+        if (h->tier != tier)
+            continue;
+        open[h->storage] = p->count;
+        status = add_rect(p, plan_size(plan, trace->storages[h->storage].bytes), 0,
+                          2 * plan->step_count + 2, err);
+        p->rects[p->count - 1].is_base = true;
+    }
+    p->base_count = p->count;
+    EBB_THEN(status, plan_walk_init(&walk, trace, plan, err));
+    if (status != EBB_OK)
+        return status;
+    p->peak = walk.tier_bytes[tier];
+    for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
+        const struct plan_step *step = &plan->steps[at];
+        bool is_here = step->tier == tier && (step->act == PLAN_SEND || step->act == PLAN_FORGET);
+        bool is_there = is_here && walk.storages[step->index].copy[tier] != 0;
+        status = plan_walk_step(&walk, at, err);
+        if (status != EBB_OK || !is_here)
+            continue;
+        if (step->act == PLAN_SEND && !is_there) {
+            open[step->index] = p->count;
+            status = add_rect(p, plan_size(plan, trace->storages[step->index].bytes), at,
+                              2 * (plan->step_count - at) + 2, err);
+        } else if (step->act == PLAN_FORGET) {
+            p->rects[open[step->index]].end = 2 * (uint64_t)at;
+        }
+        rect_of[at] = open[step->index];
+        p->peak = walk.tier_bytes[tier] > p->peak ? walk.tier_bytes[tier] : p->peak;
+    }
+    plan_walk_fini(&walk);
+    return status;
+}
+
+static enum ebb_status assign_tier(const struct trace *trace, struct plan *plan, int tier,
+                                   uint64_t budget, struct ebb_error *err)
 {
     struct packer p = {0};
-    enum ebb_status status = assign(&p, trace, plan, budget, height, err);
+    uint64_t height;
+    size_t *rect_of = ebb_arena_calloc(&p.arena, plan->step_count + 1, sizeof *rect_of);
+    enum ebb_status status = ebb_arena_status(&p.arena, err);
+    EBB_THEN(status, collect_low(trace, plan, tier, rect_of, &p, err));
+    EBB_THEN(status, solve(&p, budget, false, &height, err));
+    for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++)
+        if (plan->steps[at].act == PLAN_SEND && plan->steps[at].tier == tier)
+            plan->steps[at].offset = p.rects[rect_of[at]].offset;
     ebb_free(p.rects);
     ebb_arena_fini(&p.arena);
     return status;
+}
+
+bool plan_lacks_low(const struct plan *plan)
+{
+    for (size_t at = 0; at < plan->step_count; at++)
+        if (plan->steps[at].act == PLAN_SEND && plan->steps[at].offset == PLAN_NOWHERE)
+            return true;
+    return false;
+}
+
+enum ebb_status plan_assign_low(const struct trace *trace, struct plan *plan,
+                                const uint64_t budget[PLAN_TIERS], struct ebb_error *err)
+{
+    bool is_used[PLAN_TIERS] = {false};
+    for (size_t at = 0; at < plan->step_count; at++)
+        is_used[plan->steps[at].tier % PLAN_TIERS] |= plan->steps[at].act == PLAN_SEND;
+    for (int tier = 1; tier < PLAN_TIERS; tier++)
+        if (is_used[tier])
+            EBB_TRY(assign_tier(trace, plan, tier, budget[tier], err));
+    return EBB_OK;
+}
+
+static enum ebb_status assign_once(const struct trace *trace, struct plan *plan, uint64_t budget,
+                                   bool is_quick, uint64_t *height, struct ebb_error *err)
+{
+    struct packer p = {0};
+    enum ebb_status status = assign(&p, trace, plan, budget, is_quick, height, err);
+    ebb_free(p.rects);
+    ebb_arena_fini(&p.arena);
+    return status;
+}
+
+enum ebb_status plan_assign_offsets(const struct trace *trace, struct plan *plan, uint64_t budget,
+                                    uint64_t *height, struct ebb_error *err)
+{
+    return assign_once(trace, plan, budget, false, height, err);
+}
+
+enum ebb_status plan_assign_quickly(const struct trace *trace, struct plan *plan, uint64_t budget,
+                                    struct ebb_error *err)
+{
+    return assign_once(trace, plan, budget, true, NULL, err);
+}
+
+void plan_strip_offsets(struct plan *plan)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        struct plan_step step = plan->steps[i];
+        bool has_place = step.act == PLAN_PLACE || step.act == PLAN_RUN;
+        step.offset = has_place || step.act == PLAN_SEND ? PLAN_NOWHERE : 0;
+        if (step.act != PLAN_MOVE)
+            plan->steps[count++] = step;
+    }
+    plan->step_count = count;
 }

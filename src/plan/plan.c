@@ -13,7 +13,41 @@ void plan_init(struct plan *plan)
 void plan_fini(struct plan *plan)
 {
     ebb_free(plan->steps);
+    plan_homes_fini(&plan->homes);
     plan_init(plan);
+}
+
+const struct plan_home *plan_home_of(const struct plan_homes *homes, uint32_t storage)
+{
+    size_t low = 0, high = homes ? homes->count : 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (homes->list[middle].storage < storage)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return homes && low < homes->count && homes->list[low].storage == storage ? &homes->list[low]
+                                                                              : NULL;
+}
+
+enum ebb_status plan_homes_copy(struct plan_homes *to, const struct plan_homes *from,
+                                struct ebb_error *err)
+{
+    struct plan_homes made = {.count = from->count};
+    if (made.count) {
+        EBB_TRY(ebb_new(&made.list, made.count, sizeof *made.list, err));
+        memcpy(made.list, from->list, made.count * sizeof *made.list);
+    }
+    plan_homes_fini(to);
+    *to = made;
+    return EBB_OK;
+}
+
+void plan_homes_fini(struct plan_homes *homes)
+{
+    ebb_free(homes->list);
+    *homes = (struct plan_homes){0};
 }
 
 enum ebb_status plan_add(struct plan *plan, enum plan_act act, uint32_t index, uint64_t offset,
@@ -30,8 +64,8 @@ enum ebb_status plan_add(struct plan *plan, enum plan_act act, uint32_t index, u
     return EBB_OK;
 }
 
-enum ebb_status plan_base_layout(const struct trace *trace, uint64_t *offsets, uint64_t *bytes,
-                                 struct ebb_error *err)
+enum ebb_status plan_base_layout(const struct trace *trace, const struct plan_homes *homes,
+                                 uint64_t *offsets, uint64_t *bytes, struct ebb_error *err)
 {
     uint8_t *is_kept;
     EBB_TRY(ebb_new(&is_kept, trace->storage_count, 1, err));
@@ -44,7 +78,7 @@ enum ebb_status plan_base_layout(const struct trace *trace, uint64_t *offsets, u
         offsets[s] = PLAN_NOWHERE;
     for (uint32_t o = 0; o < trace->op_count && trace->ops[o].is_leaf; o++) {
         uint32_t s = trace->tensors[trace->ops[o].output_first].storage;
-        if (!is_kept[s])
+        if (!is_kept[s] || plan_home_of(homes, s))
             continue;
         offsets[s] = end;
         end += plan_round(trace->storages[s].bytes); /* sizes sum to at most 2^62 */
@@ -61,6 +95,12 @@ enum ebb_status plan_copy(struct plan *to, const struct plan *from, struct ebb_e
     made.step_capacity = from->step_count + 1;
     EBB_TRY(ebb_new(&made.steps, made.step_capacity, sizeof *made.steps, err));
     memcpy(made.steps, from->steps, from->step_count * sizeof *made.steps);
+    made.homes = (struct plan_homes){0};
+    enum ebb_status status = plan_homes_copy(&made.homes, &from->homes, err);
+    if (status != EBB_OK) {
+        ebb_free(made.steps);
+        return status;
+    }
     plan_fini(to);
     *to = made;
     return EBB_OK;

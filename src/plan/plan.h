@@ -14,8 +14,9 @@
  *           (kind->can_skip_outputs, else scratch covers them); resident outputs are never
  *           rewritten. The op's workspace, then scratch, lies at `offset` for this step.
  *   DROP    give the tier-0 bytes back.
- *   SEND    copy tier 0 -> `tier`, asynchronously. The storage may be DROPped at once: whoever
- *           touches the bytes next waits for the copy.
+ *   SEND    copy tier 0 -> `tier` to `offset` there, asynchronously; a copy that is there already
+ *           is written over where it lies. The storage may be DROPped at once: whoever touches
+ *           the bytes next waits for the copy.
  *   FETCH   copy `tier` -> tier 0 into a PLACEd storage, asynchronously; it is resident at once for
  *           the checker, its first reader waits for the copy.
  *   FORGET  give up the copy in `tier`.
@@ -51,7 +52,21 @@ struct plan_step {
     uint8_t act;  /* enum plan_act */
     uint8_t tier; /* SEND, FETCH, FORGET: 1 or 2 */
     uint32_t index;
-    uint64_t offset; /* PLACE, MOVE: where to; RUN: workspace; else 0 */
+    uint64_t offset; /* PLACE, MOVE: where to; RUN: workspace; SEND: where to in `tier`; else 0 */
+};
+
+/* Where a persistent storage (see plan_base_layout) lives when no run is under way and that is not
+ * tier 0: a run finds version 0 there, as a copy, and leaves the last version there. Its leaf op
+ * never runs. Homes lie at the bottom of their tier, one behind the other as listed. */
+struct plan_home {
+    uint32_t storage;
+    uint8_t tier; /* 1 or 2 */
+    uint64_t offset;
+};
+
+struct plan_homes {
+    struct plan_home *list; /* by storage, ascending; owned by whoever owns the homes */
+    size_t count;
 };
 
 struct plan {
@@ -60,8 +75,16 @@ struct plan {
     uint64_t budget_bytes;        /* it was made for */
     struct plan_step *steps;      /* owned */
     size_t step_count, step_capacity;
-    bool exact_bytes; /* sizes are not rounded (graph files) */
+    struct plan_homes homes; /* owned; of storages that do not live in tier 0 */
+    bool exact_bytes;        /* sizes are not rounded (graph files) */
 };
+
+/* The home of a storage; NULL: tier 0, or it does not persist. */
+const struct plan_home *plan_home_of(const struct plan_homes *homes, uint32_t storage);
+/* `to`, which is zero or made so before, becomes a copy. */
+enum ebb_status plan_homes_copy(struct plan_homes *to, const struct plan_homes *from,
+                                struct ebb_error *err);
+void plan_homes_fini(struct plan_homes *homes);
 
 static inline uint64_t plan_round(uint64_t bytes)
 {
@@ -78,10 +101,11 @@ static inline bool plan_can_skip(const struct trace_kind *kind)
 /* Where persistent storages lie. Persistent: a leaf that is made before every op that is none, and
  * that is kept at the end (weights, buffers, optimizer state). What one run leaves there the next
  * one finds, so a plan with addresses has them from byte 0 upwards in order of storage id, never
- * moves or drops them, and puts nothing else there, not even before their PLACE. offsets: per
- * storage, PLAN_NOWHERE for all others; *bytes (may be NULL): end of the last one. */
-enum ebb_status plan_base_layout(const struct trace *trace, uint64_t *offsets, uint64_t *bytes,
-                                 struct ebb_error *err);
+ * moves or drops them, and puts nothing else there, not even before their PLACE. Those with a home
+ * in another tier (homes; NULL: none has) come and go like everything else. offsets: per storage,
+ * PLAN_NOWHERE for all others; *bytes (may be NULL): end of the last one. */
+enum ebb_status plan_base_layout(const struct trace *trace, const struct plan_homes *homes,
+                                 uint64_t *offsets, uint64_t *bytes, struct ebb_error *err);
 
 void plan_init(struct plan *plan);
 void plan_fini(struct plan *plan);
@@ -120,6 +144,7 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
 struct plan_residence {
     uint32_t version;          /* of the contents, valid when is_filled */
     uint32_t copy[PLAN_TIERS]; /* version + 1 of the copy in tier 1, 2; 0 = none */
+    uint8_t home;              /* tier it lives in; 0: tier 0, or it does not persist */
     bool is_placed, is_filled;
 };
 
@@ -163,6 +188,17 @@ static inline uint64_t plan_size(const struct plan *plan, uint64_t bytes)
  * Quality: height <= 1.03 x peak is the aim. */
 enum ebb_status plan_assign_offsets(const struct trace *trace, struct plan *plan, uint64_t budget,
                                     uint64_t *height, struct ebb_error *err);
+/* The same by a few orders only, in a small part of the time: for plans that are one of many. */
+enum ebb_status plan_assign_quickly(const struct trace *trace, struct plan *plan, uint64_t budget,
+                                    struct ebb_error *err);
+/* Addresses of copies in the lower tiers, above what lives there; EBB_EBUDGET: they do not find room
+ * in budget[tier]. Sends that have one already get another. */
+enum ebb_status plan_assign_low(const struct trace *trace, struct plan *plan,
+                                const uint64_t budget[PLAN_TIERS], struct ebb_error *err);
+/* Some copy has no address yet. */
+bool plan_lacks_low(const struct plan *plan);
+/* Takes addresses and moves away again. */
+void plan_strip_offsets(struct plan *plan);
 
 /* The same within any height that is no less than the peak, for the price of moves where free bytes
  * lie scattered: *moved_bytes (may be NULL). Deterministic. */
@@ -207,6 +243,7 @@ struct plan_storage {
     uint64_t base;                         /* address of a persistent storage, else PLAN_NOWHERE */
     uint32_t use_first, use_count;         /* into uses: nodes that read it, ascending */
     uint32_t version_first, version_count; /* into versions */
+    uint8_t home;                          /* tier where it lives, if that is not tier 0; else 0 */
     bool is_kept;
 };
 
@@ -237,8 +274,10 @@ struct plan_recipes {
     bool is_moved; /* updates stand earlier than in the trace */
 };
 
+/* homes (may be NULL; offline): of these storages the end reads nothing. */
 enum ebb_status plan_recipes_create(struct plan_recipes **recipes, const struct trace *trace,
-                                    enum plan_look look, struct ebb_error *err);
+                                    const struct plan_homes *homes, enum plan_look look,
+                                    struct ebb_error *err);
 void plan_recipes_destroy(struct plan_recipes *recipes);
 
 /* How long anchors are held (offline). All zero: while anything derived from them that is no kept

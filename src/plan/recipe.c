@@ -93,7 +93,7 @@ static void add_end(struct maker *m)
     for (uint32_t c = t->command_count; c-- > 0 && t->commands[c].kind != TRACE_RUN;) {
         const struct trace_tensor *kept = &t->tensors[t->commands[c].index];
         struct plan_storage *s = &r->storages[kept->storage];
-        if (t->commands[c].kind != TRACE_PIN || s->is_kept)
+        if (t->commands[c].kind != TRACE_PIN || s->is_kept || s->home)
             continue;
         s->is_kept = true;
         if (r->is_online)
@@ -289,16 +289,19 @@ static enum ebb_status allocate(struct plan_recipes *r, struct ebb_error *err)
     return ebb_arena_status(a, err);
 }
 
-static enum ebb_status add_storages(struct plan_recipes *r, struct ebb_error *err)
+static enum ebb_status add_storages(struct plan_recipes *r, const struct plan_homes *homes,
+                                    struct ebb_error *err)
 {
     uint64_t *base = ebb_arena_calloc(&r->arena, (size_t)r->storage_count + 1, sizeof *base);
     uint32_t versions = 0;
     EBB_TRY(ebb_arena_status(&r->arena, err));
     if (!r->exact_bytes)
-        EBB_TRY(plan_base_layout(r->trace, base, &r->base_bytes, err));
+        EBB_TRY(plan_base_layout(r->trace, homes, base, &r->base_bytes, err));
     for (uint32_t s = 0; s < r->storage_count; s++) {
         struct plan_storage *st = &r->storages[s];
         st->base = r->exact_bytes ? PLAN_NOWHERE : base[s];
+        const struct plan_home *home = plan_home_of(homes, s);
+        st->home = home ? home->tier : 0;
         st->bytes = size_of(r, r->trace->storages[s].bytes);
         st->version_first = versions;
         st->version_count = r->trace->storages[s].version_count;
@@ -333,7 +336,8 @@ static enum ebb_status add_nodes(struct plan_recipes *r, enum plan_look look, st
 }
 
 enum ebb_status plan_recipes_create(struct plan_recipes **recipes, const struct trace *trace,
-                                    enum plan_look look, struct ebb_error *err)
+                                    const struct plan_homes *homes, enum plan_look look,
+                                    struct ebb_error *err)
 {
     struct plan_recipes *r;
     EBB_TRY(ebb_new(&r, 1, sizeof *r, err));
@@ -342,7 +346,7 @@ enum ebb_status plan_recipes_create(struct plan_recipes **recipes, const struct 
     r->exact_bytes = trace->is_graph && !r->is_online;
     r->storage_count = trace->storage_count;
     enum ebb_status status = allocate(r, err);
-    EBB_THEN(status, add_storages(r, err));
+    EBB_THEN(status, add_storages(r, homes, err));
     EBB_THEN(status, add_nodes(r, look, err));
     if (status == EBB_OK)
         plan_recipes_settle(r, &(struct plan_holds){0});

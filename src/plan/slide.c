@@ -210,7 +210,8 @@ static enum ebb_status pack(struct pack *p, struct ebb_error *err)
         else if (step->act == PLAN_RUN)
             EBB_TRY(run_in(p, i, err));
         else
-            EBB_TRY(plan_add(p->plan, (enum plan_act)step->act, step->index, 0, step->tier, err));
+            EBB_TRY(plan_add(p->plan, (enum plan_act)step->act, step->index, step->offset,
+                             step->tier, err));
     }
     return EBB_OK;
 }
@@ -227,7 +228,7 @@ static enum ebb_status pack_init(struct pack *p, const struct trace *trace, cons
     EBB_TRY(ebb_arena_status(&p->arena, err));
     memset(p->base, 0xff, storages * sizeof *p->base);
     if (!plan->exact_bytes)
-        EBB_TRY(plan_base_layout(trace, p->base, &p->base_bytes, err));
+        EBB_TRY(plan_base_layout(trace, &plan->homes, p->base, &p->base_bytes, err));
     return look_ahead(p, err);
 }
 

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/heap.h"
 #include "base/str.h"
 
-#define MAGIC "ebb-plan 1"
+#define MAGIC "ebb-plan 1" /* without homes, sends without addresses */
+#define MAGIC_2 "ebb-plan 2"
 #define MAX_FILE_BYTES (UINT64_C(1) << 31)
 
 static const struct {
@@ -18,7 +20,7 @@ static const struct {
     bool has_tier, has_offset;
 } acts[] = {
     [PLAN_PLACE] = {"place", false, true}, [PLAN_RUN] = {"run", false, true},
-    [PLAN_DROP] = {"drop", false, false},  [PLAN_SEND] = {"send", true, false},
+    [PLAN_DROP] = {"drop", false, false},  [PLAN_SEND] = {"send", true, true},
     [PLAN_FETCH] = {"fetch", true, false}, [PLAN_FORGET] = {"forget", true, false},
     [PLAN_MOVE] = {"move", false, true},
 };
@@ -36,6 +38,15 @@ static void write_step(struct ebb_str *out, const struct plan_step *step)
     ebb_str_addc(out, '\n');
 }
 
+/* What the first version can say is said in it. */
+static bool is_first_version(const struct plan *plan)
+{
+    bool is_first = plan->homes.count == 0;
+    for (size_t i = 0; i < plan->step_count && is_first; i++)
+        is_first = plan->steps[i].act != PLAN_SEND || plan->steps[i].offset == PLAN_NOWHERE;
+    return is_first;
+}
+
 enum ebb_status plan_write(const struct plan *plan, const char *path, struct ebb_error *err)
 {
     for (const char *c = plan->planner; *c; c++)
@@ -43,11 +54,18 @@ enum ebb_status plan_write(const struct plan *plan, const char *path, struct ebb
             return ebb_fail(err, EBB_EINPUT, "plan: planner name '%s' has a blank", plan->planner);
     struct ebb_str out;
     ebb_str_init(&out);
-    ebb_str_printf(&out, MAGIC "\nsignature %016" PRIx64 "%016" PRIx64 "\nplanner %s\n",
-                   plan->signature.high, plan->signature.low,
+    bool is_old = is_first_version(plan);
+    ebb_str_printf(&out, "%s\nsignature %016" PRIx64 "%016" PRIx64 "\nplanner %s\n",
+                   is_old ? MAGIC : MAGIC_2, plan->signature.high, plan->signature.low,
                    plan->planner[0] ? plan->planner : "-");
-    ebb_str_printf(&out, "budget %" PRIu64 "\nbytes %s\nsteps %zu\n", plan->budget_bytes,
-                   plan->exact_bytes ? "exact" : "rounded", plan->step_count);
+    ebb_str_printf(&out, "budget %" PRIu64 "\nbytes %s\n", plan->budget_bytes,
+                   plan->exact_bytes ? "exact" : "rounded");
+    if (!is_old)
+        ebb_str_printf(&out, "homes %zu\n", plan->homes.count);
+    for (size_t i = 0; i < plan->homes.count; i++)
+        ebb_str_printf(&out, "home %" PRIu32 " %u @%" PRIu64 "\n", plan->homes.list[i].storage,
+                       (unsigned)plan->homes.list[i].tier, plan->homes.list[i].offset);
+    ebb_str_printf(&out, "steps %zu\n", plan->step_count);
     enum ebb_status status = EBB_OK;
     for (size_t i = 0; i < plan->step_count && status == EBB_OK; i++) {
         if (plan->steps[i].act >= ACT_COUNT)
@@ -70,6 +88,7 @@ struct reader {
     size_t line;
     const char *text; /* current line, without its newline */
     size_t length, used;
+    bool is_old; /* the first version */
 };
 
 static enum ebb_status refuse(const struct reader *r, struct ebb_error *err, const char *what)
@@ -171,14 +190,52 @@ static bool parse_hash(const char *word, size_t n, struct ebb_hash128 *hash)
     return true;
 }
 
+/* "STORAGE TIER @OFFSET" */
+static enum ebb_status read_home(struct reader *r, struct plan *plan, struct ebb_error *err)
+{
+    const char *word = NULL;
+    uint64_t storage, tier, offset;
+    EBB_TRY(next_line(r, err));
+    size_t n = next_word(r, &word);
+    if (!is_word(word, n, "home"))
+        return refuse(r, err, "expected 'home STORAGE TIER @OFFSET'");
+    n = next_word(r, &word);
+    if (!parse_number(word, n, &storage) || storage >= UINT32_MAX)
+        return refuse(r, err, "expected the number of a storage");
+    n = next_word(r, &word);
+    if (!parse_number(word, n, &tier) || tier < 1 || tier >= PLAN_TIERS)
+        return refuse(r, err, "expected a tier: 1 or 2");
+    n = next_word(r, &word);
+    if (n == 0 || word[0] != '@' || !parse_number(word + 1, n - 1, &offset) || !at_line_end(r))
+        return refuse(r, err, "expected '@OFFSET' and the end of the line");
+    plan->homes.list[plan->homes.count++] =
+        (struct plan_home){.storage = (uint32_t)storage, .tier = (uint8_t)tier, .offset = offset};
+    return EBB_OK;
+}
+
+static enum ebb_status read_homes(struct reader *r, struct plan *plan, struct ebb_error *err)
+{
+    uint64_t count;
+    EBB_TRY(read_number(r, "homes", &count, err));
+    if (count > (uint64_t)(r->end - r->at) / sizeof "home 0 1 @0")
+        return refuse(r, err, "more homes than the file has lines");
+    if (count)
+        EBB_TRY(ebb_new(&plan->homes.list, count, sizeof *plan->homes.list, err));
+    for (uint64_t i = 0; i < count; i++)
+        EBB_TRY(read_home(r, plan, err));
+    return EBB_OK;
+}
+
 static enum ebb_status read_head(struct reader *r, struct plan *plan, uint64_t *steps,
                                  struct ebb_error *err)
 {
     const char *word;
     size_t n;
     EBB_TRY(next_line(r, err));
-    if (!is_word(r->text, r->length, MAGIC))
-        return refuse(r, err, "not a plan file: the first line must be '" MAGIC "'");
+    r->is_old = is_word(r->text, r->length, MAGIC);
+    if (!r->is_old && !is_word(r->text, r->length, MAGIC_2))
+        return refuse(r, err,
+                      "not a plan file: the first line must be '" MAGIC "' or '" MAGIC_2 "'");
     EBB_TRY(read_field(r, "signature", &word, &n, err));
     if (!parse_hash(word, n, &plan->signature))
         return refuse(r, err, "the signature must be 32 hexadecimal digits");
@@ -192,6 +249,8 @@ static enum ebb_status read_head(struct reader *r, struct plan *plan, uint64_t *
     plan->exact_bytes = is_word(word, n, "exact");
     if (!plan->exact_bytes && !is_word(word, n, "rounded"))
         return refuse(r, err, "bytes are 'exact' or 'rounded'");
+    if (!r->is_old)
+        EBB_TRY(read_homes(r, plan, err));
     return read_number(r, "steps", steps, err);
 }
 
@@ -214,8 +273,10 @@ static enum ebb_status read_step(struct reader *r, struct plan *plan, struct ebb
         if (!parse_number(word, n, &tier) || tier < 1 || tier >= PLAN_TIERS)
             return refuse(r, err, "expected a tier: 1 or 2");
     }
-    if (acts[act].has_offset) {
+    bool is_old_send = r->is_old && act == PLAN_SEND;
+    if (acts[act].has_offset)
         offset = PLAN_NOWHERE;
+    if (acts[act].has_offset && !is_old_send) {
         n = next_word(r, &word);
         if (n > 0 &&
             (word[0] != '@' || !parse_number(word + 1, n - 1, &offset) || offset == PLAN_NOWHERE))

@@ -5,6 +5,27 @@
 
 #include "base/heap.h"
 
+/* Storages with a home below are there, as copies of version 0 (rule P12). */
+static enum ebb_status move_in(struct plan_walk *walk, struct ebb_error *err)
+{
+    const struct trace *t = walk->trace;
+    for (size_t i = 0; i < walk->plan->homes.count; i++) {
+        const struct plan_home *h = &walk->plan->homes.list[i];
+        bool is_known = h->storage < t->storage_count && h->tier >= 1 && h->tier < PLAN_TIERS &&
+                        (i == 0 || h[-1].storage < h->storage);
+        uint32_t op = is_known ? t->tensors[t->storages[h->storage].root].op : 0;
+        if (!is_known || !t->ops[op].is_leaf)
+            return ebb_fail(err, EBB_EINPUT, "plan: home %zu: storage %" PRIu32 " in tier %u %s", i,
+                            h->storage, (unsigned)h->tier,
+                            is_known ? "is no leaf" : "is not known, or listed twice");
+        walk->storages[h->storage].copy[h->tier] = 1;
+        walk->storages[h->storage].home = h->tier;
+        walk->tier_bytes[h->tier] += plan_size(walk->plan, t->storages[h->storage].bytes);
+        walk->run_counts[op] = 1;
+    }
+    return EBB_OK;
+}
+
 enum ebb_status plan_walk_init(struct plan_walk *walk, const struct trace *trace,
                                const struct plan *plan, struct ebb_error *err)
 {
@@ -12,6 +33,7 @@ enum ebb_status plan_walk_init(struct plan_walk *walk, const struct trace *trace
     EBB_TRY(ebb_new(&walk->storages, trace->storage_count, sizeof *walk->storages, err));
     enum ebb_status status =
         ebb_new(&walk->run_counts, trace->op_count, sizeof *walk->run_counts, err);
+    EBB_THEN(status, move_in(walk, err));
     if (status != EBB_OK)
         plan_walk_fini(walk);
     return status;
@@ -81,8 +103,10 @@ static enum ebb_status walk_copy(struct plan_walk *walk, size_t at, const struct
         r->version = *copy - 1;
         return EBB_OK;
     default: /* PLAN_FORGET */
-        if (*copy == 0)
-            return bad(err, at, "forget without a copy of storage", step->index);
+        if (*copy == 0 || step->tier == r->home)
+            return bad(err, at,
+                       *copy ? "forget of the home of storage" : "forget without a copy of storage",
+                       step->index);
         *copy = 0;
         walk->tier_bytes[step->tier] -= bytes;
         return EBB_OK;
@@ -190,6 +214,13 @@ enum ebb_status plan_walk_end(const struct plan_walk *walk, struct ebb_error *er
             continue;
         const struct trace_tensor *t = &trace->tensors[trace->commands[c].index];
         const struct plan_residence *r = &walk->storages[t->storage];
+        if (r->home && r->copy[r->home] != t->version + 1)
+            return ebb_fail(err, EBB_EINPUT,
+                            "plan: storage %" PRIu32 " must be at home in tier %u at the end with "
+                            "version %" PRIu32 ", version %" PRIu32 " is there",
+                            t->storage, (unsigned)r->home, t->version, r->copy[r->home] - 1);
+        if (r->home)
+            continue;
         if (!r->is_filled || r->version != t->version)
             return ebb_fail(err, EBB_EINPUT,
                             "plan: storage %" PRIu32 " must be resident at the end with version "

@@ -85,6 +85,7 @@ struct copy {
     uint32_t at;    /* new place: before this step */
     uint32_t made;  /* FETCH: 1 + number of the SEND that made the bytes; 0: none */
     uint64_t bytes, ns;
+    uint64_t room; /* SEND: bytes it takes below; 0: its place is there already */
     bool is_done;
 };
 
@@ -101,20 +102,6 @@ struct early {
 };
 
 /* ---- looking ---------------------------------------------------------------------------------- */
-
-static enum ebb_status strip(struct early *e, const struct plan *from, struct ebb_error *err)
-{
-    e->plan.exact_bytes = from->exact_bytes;
-    e->plan.signature = from->signature;
-    for (size_t i = 0; i < from->step_count; i++) {
-        const struct plan_step *s = &from->steps[i];
-        bool has_place = s->act == PLAN_PLACE || s->act == PLAN_RUN;
-        if (s->act != PLAN_MOVE)
-            EBB_TRY(plan_add(&e->plan, (enum plan_act)s->act, s->index,
-                             has_place ? PLAN_NOWHERE : 0, s->tier, err));
-    }
-    return EBB_OK;
-}
 
 static uint64_t link_ns(const struct early *e, const struct plan_step *s, uint64_t bytes)
 {
@@ -144,6 +131,7 @@ static void note_copy(struct early *e, struct looking *l, size_t i)
     e->copy_of[i] = number;
     l->wants_user[s->index] = number;
     if (s->act == PLAN_SEND) {
+        c->room = l->walk.storages[s->index].copy[s->tier] ? 0 : bytes;
         c->from = l->written[s->index] > l->forgotten[s->index] ? l->written[s->index]
                                                                 : l->forgotten[s->index];
         l->sent[s->tier][s->index] = number;
@@ -255,7 +243,7 @@ static bool has_room(const struct early *e, int tier, size_t first, size_t end, 
 static void put_send(struct early *e, struct copy *c, size_t at, uint64_t *link_free)
 {
     uint64_t now = e->clock[at];
-    sums_add(&e->sums[step_of(e, c)->tier], at, c->step, c->bytes);
+    sums_add(&e->sums[step_of(e, c)->tier], at, c->step, c->room);
     c->at = (uint32_t)at;
     c->is_done = true;
     *link_free = (*link_free > now ? *link_free : now) + c->ns;
@@ -275,7 +263,7 @@ static struct copy *next_send(struct early *e, size_t at, int tier, size_t *firs
         if (is_over || s->tier != tier || c->from > at || c->step <= at ||
             (best && c->user >= best->user))
             continue;
-        if (has_room(e, tier, at, c->step, c->bytes))
+        if (has_room(e, tier, at, c->step, c->room))
             best = c;
     }
     return best;
@@ -373,7 +361,7 @@ static enum ebb_status write_copies(const struct early *e, uint32_t head, const 
         const struct plan_step *s = step_of(e, c);
         if (s->act == PLAN_FETCH)
             EBB_TRY(plan_add(to, PLAN_PLACE, s->index, PLAN_NOWHERE, 0, err));
-        EBB_TRY(plan_add(to, (enum plan_act)s->act, s->index, 0, s->tier, err));
+        EBB_TRY(plan_add(to, (enum plan_act)s->act, s->index, s->offset, s->tier, err));
     }
     return EBB_OK;
 }
@@ -422,12 +410,16 @@ static enum ebb_status addresses(const struct early *e, struct plan *to, bool *i
     double moved_ns = mem_copy_ns(&e->tiers->links.in[DEVICE_T0], moved);
     if ((status == EBB_OK && moved_ns * LITTLE > (double)e->clock[e->plan.step_count]) ||
         status == EBB_EBUDGET) {
-        status = plan_assign_offsets(e->trace, &still, budget, NULL, &why);
+        status = plan_assign_quickly(e->trace, &still, budget, &why);
         if (status == EBB_OK)
             ebb_swap(to, &still, sizeof still);
         *is_found = *is_found || status == EBB_OK;
     }
     plan_fini(&still);
+    if (*is_found) {
+        status = plan_assign_low(e->trace, to, e->tiers->bytes, &why);
+        *is_found = status == EBB_OK;
+    }
     return status == EBB_OK || status == EBB_EBUDGET ? EBB_OK
                                                      : ebb_fail(err, status, "%s", why.message);
 }
@@ -435,7 +427,8 @@ static enum ebb_status addresses(const struct early *e, struct plan *to, bool *i
 static enum ebb_status make(struct early *e, const struct plan *from, struct plan *to,
                             bool *is_found, struct ebb_error *err)
 {
-    EBB_TRY(strip(e, from, err));
+    EBB_TRY(plan_copy(&e->plan, from, err));
+    plan_strip_offsets(&e->plan);
     size_t n = e->plan.step_count;
     for (int k = 0; k < DEVICE_TIERS; k++)
         EBB_TRY(sums_init(&e->sums[k], n + 1, err));
@@ -449,6 +442,7 @@ static enum ebb_status make(struct early *e, const struct plan *from, struct pla
     move_sends(e);
     move_fetches(e);
     EBB_TRY(write_steps(e, to, err));
+    EBB_TRY(plan_homes_copy(&to->homes, &from->homes, err));
     to->signature = from->signature;
     to->exact_bytes = from->exact_bytes;
     to->budget_bytes = e->tiers->bytes[0];

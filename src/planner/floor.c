@@ -251,6 +251,7 @@ static enum ebb_status make_plan(const struct search *s, const struct floor_game
     snprintf(made.planner, sizeof made.planner, "floor");
     if (status == EBB_OK && !is_found)
         status = plan_assign_sliding(g->trace, &made, height, NULL, err);
+    EBB_THEN(status, planner_place_low(g->trace, &made, limits.budget_bytes, err));
     EBB_THEN(status, plan_check(g->trace, &made, &limits, proof, err));
     if (status != EBB_OK) {
         plan_fini(&made);
@@ -290,7 +291,8 @@ static enum ebb_status search_order(struct search *s, const struct trace *trace,
         s->tiers = *tiers;
         s->has_tiers = true;
     }
-    return plan_recipes_create(&s->graph, trace, is_eager ? PLAN_EARLY : PLAN_OFFLINE, err);
+    return plan_recipes_create(&s->graph, trace, tiers ? tiers->homes : NULL,
+                               is_eager ? PLAN_EARLY : PLAN_OFFLINE, err);
 }
 
 static void search_fini(struct search *s)
@@ -367,7 +369,7 @@ static enum ebb_status search_init(struct search *s, const struct trace *trace,
                                    struct planner_floor_facts *facts, struct ebb_error *err)
 {
     EBB_TRY(search_orders(s, trace, tiers, facts, err));
-    if (!s->has_tiers || s->best.peak_bytes <= s->low + s->low / 16)
+    if (!s->has_tiers || tiers->homes || s->best.peak_bytes <= s->low + s->low / 16)
         return EBB_OK;
     struct search plain;
     enum ebb_status status = search_orders(&plain, trace, NULL, facts, err);

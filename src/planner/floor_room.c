@@ -30,7 +30,7 @@ static unsigned class_of(uint64_t bytes)
 enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index)
 {
     bool is_copy = act == PLAN_SEND || act == PLAN_FETCH || act == PLAN_FORGET;
-    return plan_add(&w->game->plan, act, index, is_copy ? 0 : PLAN_NOWHERE,
+    return plan_add(&w->game->plan, act, index, is_copy && act != PLAN_SEND ? 0 : PLAN_NOWHERE,
                     is_copy ? w->copy_tier[index] : 0, w->err);
 }
 
@@ -71,6 +71,10 @@ enum ebb_status planner_floor_place(struct floor_play *w, uint32_t s)
 static enum ebb_status drop(struct floor_play *w, uint32_t s)
 {
     const struct plan_storage *st = &w->g->storages[s];
+    if (st->home && w->copy[s] != w->version[s] + 1) { /* the next run finds it at home */
+        w->copy[s] = w->version[s] + 1;
+        EBB_TRY(planner_floor_emit(w, PLAN_SEND, s));
+    }
     w->is_resident[s] = 0;
     w->sum -= st->bytes;
     unlink_resident(w, s);
@@ -79,7 +83,7 @@ static enum ebb_status drop(struct floor_play *w, uint32_t s)
 
 enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t s)
 {
-    if (w->copy[s] == 0)
+    if (w->copy[s] == 0 || w->g->storages[s].home)
         return EBB_OK;
     w->copy[s] = 0;
     w->low_sum[w->copy_tier[s]] -= w->g->storages[s].bytes;

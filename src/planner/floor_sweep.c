@@ -349,11 +349,40 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
     return status;
 }
 
+/* A leaf that need not run: its bytes are at home. */
+static bool lives_below(const struct plan_recipes *g, const struct plan_node *node)
+{
+    return node->is_leaf && node->out_count && g->storages[g->outs[node->out_first].storage].home;
+}
+
+/* At the beginning what has a home below is there; at the end all of it is again. */
+static void move_in(struct floor_play *w)
+{
+    for (uint32_t s = 0; s < w->g->storage_count; s++) {
+        const struct plan_storage *st = &w->g->storages[s];
+        w->copy[s] = st->home ? 1 : 0;
+        w->copy_tier[s] = st->home;
+        w->low_sum[st->home] += st->home ? st->bytes : 0;
+    }
+}
+
+static enum ebb_status move_out(struct floor_play *w)
+{
+    for (uint32_t s = 0; s < w->g->storage_count; s++)
+        if (w->g->storages[s].home && w->is_resident[s])
+            EBB_TRY(planner_floor_discard(w, s));
+    return EBB_OK;
+}
+
 static enum ebb_status play(struct floor_play *w)
 {
     const struct plan_recipes *g = w->g;
     bool is_done = true;
     for (uint32_t n = 0; n < g->node_count && is_done; n++) {
+        if (lives_below(g, &g->nodes[n])) {
+            w->stage++;
+            continue;
+        }
         w->stage_cost = w->game->cost;
         w->stage_runs = w->runs;
         EBB_TRY(run_node(w, n, &is_done));
@@ -365,6 +394,7 @@ static enum ebb_status play(struct floor_play *w)
     }
     if (is_done)
         EBB_TRY(bring(w, g->node_count, &is_done));
+    EBB_TRY(move_out(w));
     w->game->is_won = is_done;
     w->game->stage = w->stage;
     return EBB_OK;
@@ -419,6 +449,10 @@ enum ebb_status planner_floor_play(const struct plan_recipes *graph,
     w.sum = graph->base_bytes;
     game->peak_bytes = w.sum;
     enum ebb_status status = allocate(&w);
+    if (rules->tiers && rules->tiers->homes)
+        EBB_THEN(status, plan_homes_copy(&game->plan.homes, rules->tiers->homes, err));
+    if (status == EBB_OK)
+        move_in(&w);
     if (status == EBB_OK && w.sum <= rules->budget_bytes)
         status = play(&w);
     release(&w);

@@ -211,8 +211,8 @@ enum ebb_status planner_graph_create(const struct trace *trace, bool is_eager,
     g->trace = trace;
     g->fixed_bytes = trace->graph_fixed_bytes;
     enum ebb_status status = allocate(g, err);
-    EBB_THEN(status,
-             plan_recipes_create(&g->recipes, trace, is_eager ? PLAN_EARLY : PLAN_OFFLINE, err));
+    EBB_THEN(status, plan_recipes_create(&g->recipes, trace, NULL,
+                                         is_eager ? PLAN_EARLY : PLAN_OFFLINE, err));
     if (status != EBB_OK) {
         planner_graph_destroy(g);
         return status;

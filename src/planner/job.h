@@ -63,6 +63,9 @@ enum ebb_status planner_job_plan(const struct planner *planner, struct planner_j
  * Moves inside the slab are not in it: see planner_result_price. */
 enum ebb_status planner_job_time(const struct planner_job *job, const struct plan *plan,
                                  uint64_t *ns, struct ebb_error *err);
+/* Addresses for copies below, if they find room; else they have none: byte sums fit all the same. */
+enum ebb_status planner_place_low(const struct trace *trace, struct plan *plan,
+                                  const uint64_t *budget, struct ebb_error *err);
 /* Its cost and the time of moves inside the slab. */
 double planner_result_price(const struct planner_request *request,
                             const struct planner_result *result);

@@ -29,6 +29,16 @@ static enum ebb_status make_plan(struct planner_job *job, const char *name, stru
     return EBB_OK;
 }
 
+enum ebb_status planner_place_low(const struct trace *trace, struct plan *plan,
+                                  const uint64_t *budget, struct ebb_error *err)
+{
+    struct ebb_error why = {0};
+    enum ebb_status status =
+        plan_lacks_low(plan) ? plan_assign_low(trace, plan, budget, &why) : EBB_OK;
+    return status == EBB_OK || status == EBB_EBUDGET ? EBB_OK
+                                                     : ebb_fail(err, status, "%s", why.message);
+}
+
 enum packing { PACK_STILL, PACK_SLIDING }; /* with moves where free bytes lie scattered */
 
 /* Pack, prove and fill the result; EBB_EBUDGET: the byte sum fits, but the packing is too high. */
@@ -47,6 +57,8 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum pa
                                                   job->request->tiers.bytes[DEVICE_HOST],
                                                   job->request->tiers.bytes[DEVICE_FILE]}};
     struct plan_report report;
+    if (!g->exact_bytes)
+        EBB_TRY(planner_place_low(g->trace, plan, limits.budget_bytes, err));
     EBB_TRY(plan_check(g->trace, plan, &limits, &report, err));
     if (report.peak_bytes > budget)
         return ebb_fail(err, EBB_EINTERNAL, "planner: plan needs %llu bytes, budget %llu",

@@ -53,6 +53,7 @@ struct planner_params {
 struct planner_tiers {
     uint64_t bytes[DEVICE_TIERS]; /* [0]: the budget, where it matters */
     struct device_config links;
+    const struct plan_homes *homes; /* persistent storages that live there; NULL: none; borrowed */
 };
 
 static inline bool planner_has_tiers(const struct planner_tiers *tiers)
@@ -148,6 +149,11 @@ enum ebb_status planner_floor_at(const struct trace *trace, const struct planner
 enum ebb_status planner_early(const struct trace *trace, const struct plan *from,
                               const struct planner_tiers *tiers, struct plan *to, bool *is_found,
                               struct ebb_error *err);
+
+/* Homes below tier 0 (homes.c) for a part of the persistent bytes, 0 to 1, and no more than the
+ * tiers have room for. `homes` is zero before. */
+enum ebb_status planner_homes(const struct trace *trace, const struct planner_tiers *tiers,
+                              double part, struct plan_homes *homes, struct ebb_error *err);
 
 /* The fastest plan known within tiers->bytes[0] that keeps, makes again, or copies to lower tiers
  * (unified.c), as the null device times it: *report is of that run. Budgets below floor_bytes are

@@ -304,8 +304,8 @@ static enum ebb_status emit(const struct planner_graph *g, enum plan_act act, ui
     bool is_copy = act == PLAN_SEND || act == PLAN_FETCH || act == PLAN_FORGET;
     if (g->items[item].is_void)
         return EBB_OK;
-    return plan_add(plan, act, g->items[item].storage, act == PLAN_PLACE ? PLAN_NOWHERE : 0,
-                    is_copy ? 1 : 0, err);
+    return plan_add(plan, act, g->items[item].storage,
+                    act == PLAN_PLACE || act == PLAN_SEND ? PLAN_NOWHERE : 0, is_copy ? 1 : 0, err);
 }
 
 static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v, const uint64_t *in,

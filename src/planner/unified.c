@@ -154,7 +154,7 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
             both[i]->bytes_per_ns /= price;
         }
     }
-    for (int way = 0; way < 2 && status == EBB_OK; way++) {
+    for (int way = u->tiers->homes ? 1 : 0; way < 2 && status == EBB_OK; way++) {
         struct plan plan = {0};
         bool is_found = false;
         status = way ? try_game(u, &tiers, &plan, &is_found, err)
@@ -164,6 +164,22 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
         plan_fini(&plan);
     }
     return status;
+}
+
+/* Moves are for want of a good packing: the best plan is worth a longer search for one. */
+static enum ebb_status pack_best(struct unified *u, struct ebb_error *err)
+{
+    struct plan still = {0};
+    struct ebb_error why = {0};
+    if (!u->is_found || u->report->moved_bytes == 0 || !planner_has_tiers(u->tiers))
+        return EBB_OK;
+    enum ebb_status status = plan_copy(&still, u->best, &why);
+    plan_strip_offsets(&still);
+    EBB_THEN(status, plan_assign_offsets(u->trace, &still, u->tiers->bytes[0], NULL, &why));
+    if (status == EBB_OK)
+        status = compare(u, &still, &why);
+    plan_fini(&still);
+    return unless_no_room(status, &why, err);
 }
 
 enum ebb_status planner_unified(const struct exec_program *program, const struct trace *trace,
@@ -186,7 +202,9 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
             break;
         status = try_both(&u, slack, prices[i % PRICES], true, err);
     }
-    EBB_THEN(status, try_both(&u, 0, 1, false, err));
+    if (!tiers->homes) /* they need their tiers, and policies know nothing of them */
+        EBB_THEN(status, try_both(&u, 0, 1, false, err));
+    EBB_THEN(status, pack_best(&u, err));
     *is_found = u.is_found;
     return status;
 }

@@ -9,6 +9,7 @@
 
 #define PLANNING_SECONDS 10 /* searches longer than that hardly gain */
 #define MOST_OVERHEAD 20.0  /* a policy that takes longer has failed in its dry run */
+#define ALL_HIDDEN 1.0005   /* nothing is left to gain */
 
 static struct device_link link_of(const struct train_ways *w, enum profile_link_name name)
 {
@@ -118,7 +119,8 @@ static struct planner_tiers tiers_of(const struct train_ways *w)
 {
     struct exec_options o = train_ways_options(w);
     return (struct planner_tiers){.bytes = {o.budget_bytes, w->host_bytes, w->file_bytes},
-                                  .links = o.links};
+                                  .links = o.links,
+                                  .homes = w->is_settled && w->homes->count ? w->homes : NULL};
 }
 
 static enum ebb_status by_planner(const struct train_ways *w, const struct train_choice *c,
@@ -168,19 +170,17 @@ static void halve(struct planner_tiers *t)
 
 /* Games that swap count only where they can be placed, with less room below if need be, and where
  * they end below those that do not swap: a tier never makes the floor higher. */
-static enum ebb_status find_least(const struct train_ways *w, struct train_choice *c,
-                                  struct ebb_error *err)
+static enum ebb_status find_least_in(const struct train_ways *w, struct train_choice *c,
+                                     struct planner_tiers tiers, struct ebb_error *err)
 {
-    struct planner_tiers tiers = tiers_of(w);
     enum ebb_status status = EBB_OK;
-    c->info.floor_bytes = UINT64_MAX;
     for (bool is_last = false; status == EBB_OK && !is_last;) {
         struct plan game = {0};
         uint64_t bytes = UINT64_MAX;
         bool is_good = true;
-        is_last = !planner_has_tiers(&tiers);
+        is_last = !planner_has_tiers(&tiers) || tiers.homes;
         status = planner_floor(c->trace, &tiers, &game, &bytes, err);
-        if (status == EBB_OK && !is_last)
+        if (status == EBB_OK && planner_has_tiers(&tiers))
             status = is_placed(w, c, &game, bytes, &is_good, err);
         if (status == EBB_OK && is_good && bytes < c->info.floor_bytes) {
             c->info.floor_bytes = bytes;
@@ -195,6 +195,29 @@ static enum ebb_status find_least(const struct train_ways *w, struct train_choic
     return status;
 }
 
+static const struct device_link any_link = {.latency_ns = 100000, .bytes_per_ns = 1};
+
+/* With all state in tier 0, then with as much of it below as there is room for. */
+static enum ebb_status find_least(const struct train_ways *w, struct train_choice *c,
+                                  struct ebb_error *err)
+{
+    struct planner_tiers tiers = tiers_of(w);
+    struct plan_homes homes = {0};
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++)
+        tiers.links.in[k] = tiers.links.out[k] = any_link; /* the least is no matter of speed */
+    c->info.floor_bytes = UINT64_MAX;
+    EBB_TRY(find_least_in(w, c, tiers, err));
+    c->state_floor = c->info.floor_bytes;
+    if (w->is_settled || !planner_has_tiers(&tiers))
+        return EBB_OK;
+    enum ebb_status status = planner_homes(c->trace, &tiers, 1, &homes, err);
+    tiers.homes = &homes;
+    if (status == EBB_OK && homes.count)
+        status = find_least_in(w, c, tiers, err);
+    plan_homes_fini(&homes);
+    return status;
+}
+
 /* The least memory and its plan; never more than keeping everything takes. */
 static enum ebb_status find_floor(const struct train_ways *w, struct train_choice *c,
                                   struct ebb_error *err)
@@ -205,7 +228,7 @@ static enum ebb_status find_floor(const struct train_ways *w, struct train_choic
     EBB_TRY(exec_keep_all(c->exec, UINT64_MAX, &all, err));
     c->info.unlimited_bytes = all->budget_bytes;
     EBB_TRY(find_least(w, c, err));
-    if (c->info.floor_bytes > c->info.unlimited_bytes) {
+    if (c->info.floor_bytes > c->info.unlimited_bytes && !tiers_of(w).homes) {
         c->info.floor_bytes = c->info.unlimited_bytes;
         EBB_TRY(plan_copy(&c->least, all, err));
     }
@@ -241,7 +264,7 @@ static enum ebb_status by_game(const struct train_ways *w, const struct train_ch
     EBB_TRY(planner_floor_at(c->trace, &tiers, budget, plan, is_found, err));
     if (*is_found && planner_has_tiers(&tiers))
         EBB_TRY(is_placed(w, c, plan, budget, is_found, err));
-    if (!*is_found && planner_has_tiers(&tiers)) {
+    if (!*is_found && planner_has_tiers(&tiers) && !tiers.homes) {
         plan_fini(plan);
         EBB_TRY(planner_floor_at(c->trace, NULL, budget, plan, is_found, err));
     }
@@ -322,18 +345,46 @@ static enum ebb_status offer(const struct train_ways *w, struct train_choice *c,
     return status;
 }
 
+/* The fastest plan known with state where `tiers` has it. */
+static enum ebb_status choose_in(const struct train_ways *w, struct train_choice *c,
+                                 const struct planner_tiers *tiers, struct ebb_error *err)
+{
+    struct plan plan = {0};
+    struct exec_report report;
+    bool is_found;
+    uint64_t floor_bytes = tiers->homes ? 0 : c->state_floor;
+    enum ebb_status status = planner_unified(c->exec, c->trace, tiers, floor_bytes, w->seed, &plan,
+                                             &report, &is_found, err);
+    if (status == EBB_OK && is_found)
+        status = compare(w, c, &plan, err);
+    plan_fini(&plan);
+    return status;
+}
+
 /* Nobody asked for a policy: the fastest plan known, with tiers or without. */
 static enum ebb_status choose_freely(const struct train_ways *w, struct train_choice *c,
                                      struct ebb_error *err)
 {
+    static const double parts[] = {1.0 / 3, 2.0 / 3, 5.0 / 6, 1}; /* of the state below tier 0 */
     struct planner_tiers tiers = tiers_of(w);
-    struct plan plan = {0};
-    bool is_found;
-    enum ebb_status status = planner_unified(c->exec, c->trace, &tiers, c->info.floor_bytes,
-                                             w->seed, &plan, &c->info.report, &is_found, err);
-    if (status == EBB_OK && is_found)
-        status = compare(w, c, &plan, err);
-    plan_fini(&plan);
+    struct plan_homes homes = {0};
+    enum ebb_status status = EBB_OK;
+    size_t before = 0;
+    if (tiers.homes || w->budget_bytes >= c->state_floor)
+        status = choose_in(w, c, &tiers, err);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && status == EBB_OK; i++) {
+        if (w->is_settled || !planner_has_tiers(&tiers) ||
+            (c->is_made && c->info.overhead < ALL_HIDDEN))
+            break;
+        status = planner_homes(c->trace, &tiers, parts[i], &homes, err);
+        if (status != EBB_OK || homes.count == before)
+            continue;
+        struct planner_tiers below = tiers;
+        below.homes = &homes;
+        before = homes.count;
+        status = choose_in(w, c, &below, err);
+    }
+    plan_homes_fini(&homes);
     return status;
 }
 
@@ -343,19 +394,20 @@ enum ebb_status train_choice_make(const struct train_ways *w, struct train_choic
     const struct plan *all = NULL;
     EBB_TRY(exec_keep_all(c->exec, UINT64_MAX, &all, err));
     c->info.unlimited_bytes = all->budget_bytes;
-    if (c->info.unlimited_bytes <= w->budget_bytes)
+    bool has_homes = w->is_settled && w->homes->count; /* what is kept has to come first */
+    if (c->info.unlimited_bytes <= w->budget_bytes && !has_homes)
         return offer(w, c, by_keeping, err);
     EBB_TRY(find_floor(w, c, err));
     if (w->budget_bytes < c->info.floor_bytes)
         return refuse(w, c, err);
-    if (!w->policy && !w->planner)
+    if (!w->policy && !w->planner && !has_homes)
         return ebb_fail(err, EBB_EBUDGET,
                         "policy none keeps everything: %s needs %llu bytes, the budget is %llu; "
                         "with another policy it needs at least %llu",
                         c->trace->name, (unsigned long long)c->info.unlimited_bytes,
                         (unsigned long long)w->budget_bytes,
                         (unsigned long long)c->info.floor_bytes);
-    if (w->is_free)
+    if (w->is_free || has_homes)
         EBB_TRY(choose_freely(w, c, err));
     else
         EBB_TRY(offer(w, c, w->policy ? by_policy : by_planner, err));

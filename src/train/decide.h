@@ -23,6 +23,9 @@ struct train_ways {
     uint64_t seed;
     bool samples, ignores_small; /* policies: exec_options */
     void *backend;
+    /* Where state lives, when that is settled: programs of an engine agree on it. */
+    const struct plan_homes *homes;
+    bool is_settled;
 };
 
 /* Of a policy or planner; NULL: what suits the budget. EBB_EINPUT: unknown. */
@@ -34,6 +37,7 @@ struct train_choice {
     const struct trace *trace; /* borrowed, as is */
     struct exec_program *exec; /* the program made of it */
     struct plan plan, least;   /* least: of the floor */
+    uint64_t state_floor;      /* floor with all state in tier 0 */
     bool has_least, is_made;
     struct train_program_info info;
 };

@@ -22,9 +22,12 @@ struct train_program {
     struct exec_program *exec;
     struct train_choice choice;
     struct exec_image *image;
-    uint32_t *persistent; /* leaf tensors in order */
-    uint64_t *base;       /* per storage: plan_base_layout */
+    uint32_t *persistent;    /* leaf tensors in order */
+    uint64_t *base;          /* per storage: plan_base_layout */
+    uint64_t base_bytes;     /* in tier 0 */
+    struct plan_homes homes; /* of the others, as the engine has them */
     uint32_t persistent_count;
+    bool is_settled; /* it came after the first: the homes were given */
     struct train_program *next;
 };
 
@@ -39,6 +42,7 @@ struct train_engine {
     bool is_reserved;
     uint64_t slab_bytes;
     uint64_t needed_bytes;          /* largest floor of the programs refused so far */
+    struct plan_homes homes;        /* of the first program; storage: number of the leaf */
     struct train_program *programs; /* newest first */
 };
 
@@ -103,6 +107,7 @@ static void program_destroy(struct train_program *p)
     train_choice_fini(&p->choice);
     exec_program_destroy(p->exec);
     trace_destroy(p->trace);
+    plan_homes_fini(&p->homes);
     ebb_free(p->persistent);
     ebb_free(p->base);
     ebb_free(p);
@@ -122,6 +127,7 @@ void train_engine_destroy(struct train_engine *e)
     ops_backend_destroy(e->backend);
     if (e->device)
         e->device->table->destroy(e->device);
+    plan_homes_fini(&e->homes);
     ebb_free(e->file_path);
     ebb_free(e);
 }
@@ -150,7 +156,7 @@ static enum ebb_status find_persistent(struct train_program *p, struct ebb_error
     p->persistent = ebb_alloc(((size_t)t->storage_count + 1) * sizeof *p->persistent);
     if (!p->base || !p->persistent)
         return ebb_no_memory(err, t->storage_count * sizeof *p->base);
-    EBB_TRY(plan_base_layout(t, p->base, &p->choice.info.persistent_bytes, err));
+    EBB_TRY(plan_base_layout(t, NULL, p->base, &p->choice.info.persistent_bytes, err));
     for (uint32_t s = 0; s < t->storage_count; s++)
         if (p->base[s] != PLAN_NOWHERE)
             p->persistent[p->persistent_count++] = t->storages[s].root;
@@ -189,14 +195,89 @@ static enum ebb_status compare_persistent(const struct train_program *a,
     return EBB_OK;
 }
 
+/* ---- where state lives ------------------------------------------------------------------------ */
+
+static uint32_t storage_of(const struct train_program *p, uint32_t leaf)
+{
+    return p->trace->tensors[p->persistent[leaf]].storage;
+}
+
+/* The engine's homes are those of this program's plan. */
+static enum ebb_status settle_by(struct train_engine *e, const struct train_program *p,
+                                 struct ebb_error *err)
+{
+    EBB_TRY(plan_homes_copy(&e->homes, &p->choice.plan.homes, err));
+    for (uint32_t leaf = 0, i = 0; leaf < p->persistent_count && i < e->homes.count; leaf++)
+        if (storage_of(p, leaf) == e->homes.list[i].storage)
+            e->homes.list[i++].storage = leaf;
+    return EBB_OK;
+}
+
+/* The same homes under the numbers of this program. */
+static enum ebb_status take_homes(const struct train_engine *e, struct train_program *p,
+                                  struct ebb_error *err)
+{
+    EBB_TRY(plan_homes_copy(&p->homes, &e->homes, err));
+    for (size_t i = 0; i < p->homes.count; i++)
+        p->homes.list[i].storage = storage_of(p, p->homes.list[i].storage);
+    return plan_base_layout(p->trace, &p->homes, p->base, &p->base_bytes, err);
+}
+
+/* The first program of an engine has its state where that is fastest; the others find it there. */
+static struct train_ways ways_of(const struct train_engine *e, const struct train_program *p)
+{
+    struct train_ways ways = e->ways;
+    ways.homes = &p->homes;
+    ways.is_settled = p->is_settled;
+    return ways;
+}
+
 static enum ebb_status decide(struct train_engine *e, struct train_program *p,
                               struct ebb_error *err)
 {
+    if (p->is_settled)
+        EBB_TRY(take_homes(e, p, err));
+    struct train_ways ways = ways_of(e, p);
     p->choice.trace = p->trace;
     p->choice.exec = p->exec;
-    enum ebb_status status = train_choice_make(&e->ways, &p->choice, err);
+    return train_choice_make(&ways, &p->choice, err);
+}
+
+/* Programs decided so far are decided again with as much state below as there is room for. */
+static enum ebb_status settle_below(struct train_engine *e, struct train_program *newest,
+                                    struct ebb_error *err)
+{
+    struct planner_tiers tiers = {.bytes = {0, e->ways.host_bytes, e->ways.file_bytes}};
+    struct train_program *first = e->programs;
+    while (first->next)
+        first = first->next;
+    EBB_TRY(planner_homes(first->trace, &tiers, 1, &first->choice.plan.homes, err));
+    EBB_TRY(settle_by(e, first, err));
+    newest->next = e->programs;
+    for (struct train_program *p = newest; p; p = p->next) {
+        train_choice_fini(&p->choice);
+        train_choice_init(&p->choice);
+        p->choice.info.persistent_bytes = first->choice.info.persistent_bytes;
+        p->is_settled = true;
+        EBB_TRY(decide(e, p, err));
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status decide_all(struct train_engine *e, struct train_program *p,
+                                  struct ebb_error *err)
+{
+    struct ebb_error why = {0};
+    bool may_settle = e->programs && !e->is_reserved && (e->ways.host_bytes || e->ways.file_bytes);
+    enum ebb_status status = decide(e, p, may_settle ? &why : err);
+    if (status == EBB_EBUDGET && may_settle)
+        status = settle_below(e, p, err);
+    else if (status != EBB_OK && may_settle && err)
+        *err = why;
     if (status == EBB_EBUDGET && p->choice.info.floor_bytes > e->needed_bytes)
         e->needed_bytes = p->choice.info.floor_bytes;
+    if (!p->is_settled)
+        EBB_THEN(status, settle_by(e, p, err));
     return status;
 }
 
@@ -215,7 +296,7 @@ static struct train_program *find_equal(const struct train_engine *e, const stru
 static enum ebb_status apply_costs(struct train_engine *e, struct train_program *p,
                                    struct ebb_error *err)
 {
-    struct train_ways plain = e->ways;
+    struct train_ways plain = ways_of(e, p);
     uint64_t floor_bytes;
     plain.profile = profile_builtin();
     p->choice.trace = p->trace;
@@ -245,13 +326,17 @@ enum ebb_status train_engine_add(struct train_engine *e, struct trace *trace,
     p->trace = trace;
     train_choice_init(&p->choice);
     enum ebb_status status = find_persistent(p, err);
-    if (status == EBB_OK && e->programs)
+    p->is_settled = e->programs != NULL;
+    if (status == EBB_OK && p->is_settled) {
         status = compare_persistent(e->programs, p, err);
+        EBB_THEN(status, take_homes(e, p, err));
+    }
     if (status == EBB_OK)
         status = exec_program_create(&p->exec, trace, EXEC_EBB, err);
     if (e->options.costs)
         EBB_THEN(status, apply_costs(e, p, err));
-    EBB_THEN(status, decide(e, p, err));
+    EBB_THEN(status, decide_all(e, p, err));
+    EBB_THEN(status, take_homes(e, p, err));
     if (status == EBB_OK && e->is_reserved && p->choice.info.peak_bytes > e->slab_bytes)
         status = ebb_fail(err, EBB_EBUDGET, "%s needs %llu bytes, %llu are reserved", trace->name,
                           (unsigned long long)p->choice.info.peak_bytes,
@@ -269,7 +354,11 @@ enum ebb_status train_engine_add(struct train_engine *e, struct trace *trace,
 enum ebb_status train_engine_floor(struct train_engine *e, struct train_program *p,
                                    uint64_t *floor_bytes, struct ebb_error *err)
 {
-    return train_choice_floor(&e->ways, &p->choice, floor_bytes, err);
+    struct train_choice free = {.trace = p->trace, .exec = p->exec};
+    enum ebb_status status =
+        train_choice_floor(&e->ways, p->homes.count ? &free : &p->choice, floor_bytes, err);
+    train_choice_fini(&free); /* with the least in tier 0 state may live elsewhere than now */
+    return status;
 }
 
 /* What one run under the policy does; planners and the free choice have to make their plan. */
@@ -289,12 +378,12 @@ enum ebb_status train_engine_predict(struct train_engine *e, struct train_progra
                                      uint64_t budget_bytes, const char *policy,
                                      struct train_program_info *info, struct ebb_error *err)
 {
-    struct train_ways ways = e->ways;
+    struct train_ways ways = ways_of(e, p), given = ways;
     struct train_choice choice;
     uint64_t floor_bytes;
     train_ways_budget(&ways, budget_bytes);
     EBB_TRY(train_ways_name(&ways, policy, err));
-    EBB_TRY(train_choice_floor(&e->ways, &p->choice, &floor_bytes, err));
+    EBB_TRY(train_choice_floor(&given, &p->choice, &floor_bytes, err));
     choice = p->choice; /* the floor's plan is lent */
     choice.is_made = false;
     plan_init(&choice.plan);
@@ -407,33 +496,73 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
 
 /* ---- persistent leaves ------------------------------------------------------------------------ */
 
-#define STAGE_BYTES (UINT64_C(4) << 20) /* of what goes in and out where the host cannot reach */
+#define STAGE_BYTES (UINT64_C(4) << 20) /* that go in and out at once */
 
 struct passage {               /* bytes on their way between the host and a persistent leaf */
     unsigned char *to;         /* get */
-    const unsigned char *from; /* put */
-    uint64_t offset, count;
+    const unsigned char *from; /* put; both NULL: zeros */
+    uint64_t offset, count;    /* in the tier */
+    enum device_tier tier;
+    uint64_t desk, desk_bytes; /* bytes of tier 0 that are free between runs */
 };
 
-static enum ebb_status pass_stage(struct train_engine *e, const struct passage *x,
-                                  struct ebb_error *err)
+/* Between the host and bytes of tier 0. */
+static enum ebb_status pass_near(struct train_engine *e, unsigned char *to,
+                                 const unsigned char *from, uint64_t offset, uint64_t n,
+                                 struct ebb_error *err)
 {
     const struct device_table *d = e->device->table;
+    if (!to && !from)
+        return d->zero(e->device, DEVICE_COMPUTE, offset, n, err);
+    if (d->is_host_visible) {
+        unsigned char *here = d->address(e->device, offset);
+        memcpy(to ? to : here, to ? here : from, (size_t)n);
+        return EBB_OK;
+    }
     if (!e->stage)
         e->stage = d->host_take(e->device, STAGE_BYTES);
     if (!e->stage)
         return ebb_no_memory(err, STAGE_BYTES);
+    if (from)
+        memcpy(e->stage, from, (size_t)n);
+    EBB_TRY(to ? d->read(e->device, DEVICE_COMPUTE, e->stage, offset, n, err)
+               : d->write(e->device, DEVICE_COMPUTE, offset, e->stage, n, err));
+    EBB_TRY(d->sync(e->device, err));
+    if (to)
+        memcpy(to, e->stage, (size_t)n);
+    return EBB_OK;
+}
+
+/* The same for a lower tier, over the desk. */
+static enum ebb_status pass_far(struct train_engine *e, const struct passage *x, unsigned char *to,
+                                const unsigned char *from, uint64_t offset, uint64_t n,
+                                struct ebb_error *err)
+{
+    const struct device_table *d = e->device->table;
+    enum device_stream stream = device_copy_stream(x->tier, !to);
+    if (!to)
+        EBB_TRY(pass_near(e, NULL, from, x->desk, n, err));
+    EBB_TRY(d->sync(e->device, err));
+    EBB_TRY(d->copy(e->device, stream, to ? DEVICE_T0 : x->tier, to ? x->desk : offset,
+                    to ? x->tier : DEVICE_T0, to ? offset : x->desk, n, err));
+    EBB_TRY(d->sync(e->device, err));
+    return to ? pass_near(e, to, NULL, x->desk, n, err) : EBB_OK;
+}
+
+static enum ebb_status pass_pieces(struct train_engine *e, const struct passage *x,
+                                   struct ebb_error *err)
+{
+    uint64_t most = STAGE_BYTES;
+    if (x->tier != DEVICE_T0 && x->desk_bytes < most)
+        most = x->desk_bytes;
+    if (most == 0)
+        return ebb_fail(err, EBB_EINTERNAL, "tier 0 has no byte free between runs");
     for (uint64_t at = 0, n; at < x->count; at += n) {
-        n = x->count - at < STAGE_BYTES ? x->count - at : STAGE_BYTES;
-        if (x->to) {
-            EBB_TRY(d->read(e->device, DEVICE_COMPUTE, e->stage, x->offset + at, n, err));
-        } else {
-            memcpy(e->stage, x->from + at, (size_t)n);
-            EBB_TRY(d->write(e->device, DEVICE_COMPUTE, x->offset + at, e->stage, n, err));
-        }
-        EBB_TRY(d->sync(e->device, err));
-        if (x->to)
-            memcpy(x->to + at, e->stage, (size_t)n);
+        n = x->count - at < most ? x->count - at : most;
+        unsigned char *to = x->to ? x->to + at : NULL;
+        const unsigned char *from = x->from ? x->from + at : NULL;
+        EBB_TRY(x->tier == DEVICE_T0 ? pass_near(e, to, from, x->offset + at, n, err)
+                                     : pass_far(e, x, to, from, x->offset + at, n, err));
     }
     return EBB_OK;
 }
@@ -443,19 +572,16 @@ static enum ebb_status pass(struct train_engine *e, const struct train_program *
 {
     uint32_t s = p->trace->tensors[tensor].storage;
     uint64_t bytes = p->trace->storages[s].bytes;
-    if (p->base[s] == PLAN_NOWHERE || x->count > bytes || at > bytes - x->count)
+    const struct plan_home *home = plan_home_of(&p->homes, s);
+    if ((!home && p->base[s] == PLAN_NOWHERE) || x->count > bytes || at > bytes - x->count)
         return ebb_fail(err, EBB_EINTERNAL, "bytes %llu + %llu of tensor %u are not persistent",
                         (unsigned long long)at, (unsigned long long)x->count, tensor);
     EBB_TRY(train_engine_reserve(e, err));
-    x->offset = p->base[s] + at;
-    if (!e->device->table->is_host_visible)
-        return pass_stage(e, x, err);
-    unsigned char *here = e->device->table->address(e->device, x->offset);
-    if (x->to)
-        memcpy(x->to, here, (size_t)x->count);
-    else
-        memcpy(here, x->from, (size_t)x->count);
-    return EBB_OK;
+    x->tier = home ? (enum device_tier)home->tier : DEVICE_T0;
+    x->offset = at + (home ? home->offset : p->base[s]);
+    x->desk = p->base_bytes;
+    x->desk_bytes = e->slab_bytes - p->base_bytes;
+    return pass_pieces(e, x, err);
 }
 
 enum ebb_status train_engine_put(struct train_engine *e, const struct train_program *p,
@@ -475,12 +601,8 @@ enum ebb_status train_engine_get(struct train_engine *e, const struct train_prog
 enum ebb_status train_engine_zero(struct train_engine *e, const struct train_program *p,
                                   uint32_t tensor, struct ebb_error *err)
 {
-    uint32_t s = p->trace->tensors[tensor].storage;
-    if (p->base[s] == PLAN_NOWHERE)
-        return ebb_fail(err, EBB_EINTERNAL, "tensor %u is not persistent", tensor);
-    EBB_TRY(train_engine_reserve(e, err));
-    return e->device->table->zero(e->device, DEVICE_COMPUTE, p->base[s],
-                                  p->trace->storages[s].bytes, err);
+    uint64_t bytes = p->trace->storages[p->trace->tensors[tensor].storage].bytes;
+    return pass(e, p, tensor, 0, &(struct passage){.count = bytes}, err);
 }
 
 void *train_engine_direct(struct train_engine *e, const struct train_program *p, uint32_t tensor)

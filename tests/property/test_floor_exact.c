@@ -230,7 +230,7 @@ static bool is_reachable(const struct trace *trace, uint64_t budget, bool is_ord
     struct walk w = {.trace = trace, .budget = budget, .is_ordered = is_ordered};
     struct ebb_error err;
     bool is_found = false;
-    CHECK_OK(plan_base_layout(trace, w.base, &w.base_bytes, &err), &err);
+    CHECK_OK(plan_base_layout(trace, NULL, w.base, &w.base_bytes, &err), &err);
     for (size_t i = 0; i < trace->input_count; i++)
         w.is_read[trace->tensors[trace->inputs[i]].storage] = true;
     for (uint32_t c = trace->command_count; c-- > 0 && trace->commands[c].kind != TRACE_RUN;)

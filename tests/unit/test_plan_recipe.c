@@ -55,7 +55,7 @@ static bool is_restored(const struct plan_recipes *r, uint32_t node, uint32_t st
 TEST(recipes__end_when_what_they_read_is_overwritten)
 {
     struct plan_recipes *r = NULL;
-    CHECK_OK(plan_recipes_create(&r, trace, PLAN_ONLINE, &err), &err);
+    CHECK_OK(plan_recipes_create(&r, trace, NULL, PLAN_ONLINE, &err), &err);
     CHECK_EQ(r->node_count, OPS);
     CHECK_EQ(plan_version_of(r, W, 0)->expire, 0); /* anchors */
     CHECK_EQ(plan_version_of(r, W, 1)->expire, 0);
@@ -75,7 +75,7 @@ TEST(recipes__end_when_what_they_read_is_overwritten)
 TEST(offline__what_is_restored_can_be_had)
 {
     struct plan_recipes *r = NULL;
-    CHECK_OK(plan_recipes_create(&r, trace, PLAN_OFFLINE, &err), &err);
+    CHECK_OK(plan_recipes_create(&r, trace, NULL, PLAN_OFFLINE, &err), &err);
     CHECK(is_restored(r, WRITE_W, A) && !is_restored(r, WRITE_W, B));
     CHECK_EQ(plan_version_of(r, A, 0)->had_until, MAKE_D); /* its last reader */
     CHECK_EQ(plan_version_of(r, B, 0)->expire, MAKE_D);    /* a lies there, so b can be made */
@@ -88,7 +88,7 @@ TEST(offline__what_is_restored_can_be_had)
 TEST(holds__shorten_anchors)
 {
     struct plan_recipes *r = NULL;
-    CHECK_OK(plan_recipes_create(&r, trace, PLAN_OFFLINE, &err), &err);
+    CHECK_OK(plan_recipes_create(&r, trace, NULL, PLAN_OFFLINE, &err), &err);
     CHECK(r->need_until[X] > MAKE_B);
     plan_recipes_settle(r, &(struct plan_holds){.is_shortest = true});
     CHECK_EQ(r->need_until[X], MAKE_B);

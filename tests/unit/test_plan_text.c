@@ -60,7 +60,8 @@ static void refuses(const char *text, const char *message)
 TEST(read__refuses_with_the_line)
 {
     refuses("", "p:1: the file ends early");
-    refuses("ebb-plan 2\n", "p:1: not a plan file");
+    refuses("ebb-plan 3\n", "p:1: not a plan file");
+    refuses(HEAD "steps 1\nsend 0 1 @0\nend\n", "p:7: the line goes on");
     refuses(HEAD "steps 1\nrun 0\n", "p:8: the file ends early");
     refuses(HEAD "steps 1\nrun 0\nrun 1\nend\n", "p:8: expected 'end'");
     refuses(HEAD "steps 1\nrun 0\nend\n\n", "text after 'end'");
@@ -73,6 +74,21 @@ TEST(read__refuses_with_the_line)
     refuses(HEAD "steps 1\ndrop 0 @0\nend\n", "p:7: the line goes on");
     refuses(HEAD "steps 99999999999999999999\n", "p:6: 'steps' needs a number");
     refuses("ebb-plan 1\nsignature 01\n", "p:2: the signature");
+}
+
+#define HEAD_2                                                                                     \
+    "ebb-plan 2\nsignature 0123456789abcdef0011223344556677\nplanner best\nbudget 4096\n"          \
+    "bytes rounded\n"
+
+TEST(read__refuses_bad_homes)
+{
+    refuses(HEAD_2 "steps 0\nend\n", "p:6: expected 'homes VALUE'");
+    refuses(HEAD_2 "homes 99\nsteps 0\nend\n", "p:6: more homes than the file has lines");
+    refuses(HEAD_2 "homes 1\nsteps 0\nend 0 1 2 3 4\n", "p:7: expected 'home STORAGE TIER");
+    refuses(HEAD_2 "homes 1\nhome 0 0 @0\nsteps 0\nend\n", "p:7: expected a tier");
+    refuses(HEAD_2 "homes 1\nhome 0 1 0\nsteps 0\nend\n", "p:7: expected '@OFFSET'");
+    refuses(HEAD_2 "homes 1\nhome x 1 @0\nsteps 0\nend\n", "p:7: expected the number");
+    refuses(HEAD_2 "homes 0\nsteps 1\nsend 0 1 0\nend\n", "p:8: expected '@OFFSET'");
 }
 
 TEST(read__huge_step_count_takes_no_memory)

@@ -1,0 +1,61 @@
+# Model state that lives below tier 0: the same weights, checkpoints and answers, whatever memory there is.
+# $1 = ebb, $2 = source folder
+. "$(dirname "$0")/common.sh"
+
+cat >gpt.yaml <<'YAML'
+entrypoint: ebb:language_model
+data: {name: tokens, data_dir: synthetic, sequence_length: 16, vocabulary: 211, samples: 64, val_samples: 8}
+model: {name: gpt2_124M, layers: 2, width: 64, heads: 2, dropout: 0.1, vocabulary: 211, length: 16, positions: 16}
+hyperparameters: {global_batch_size: 2}
+opt: {name: AdamW, lr: 0.01}
+memory: {threads: 1}
+searcher: {name: single, metric: validation_loss, max_steps: 6}
+YAML
+value() { tail -n 1 out | sed -E "s/.*\"$1\": (\"([^\"]*)\"|([^,}]*)).*/\2\3/"; }
+
+expect 0 "$ebb" train gpt.yaml --json --updates 6 --checkpoint free
+kept=$(value weights_sha256) loss=$(value validation_loss) all=$(value peak_bytes) plain=$(value floor_bytes)
+state=$((3 * 4 * 116000)) # weights and two moments of about 116,000 parameters
+
+for tiers in "--host 8MiB" "--file 8MiB" "--host 512KiB --file 8MiB"; do
+    expect 0 "$ebb" train gpt.yaml --json --updates 1 $tiers
+    floor=$(value floor_bytes)
+    [ "$floor" -lt $((state / 2)) ] || fail "$tiers: the floor is $floor, $plain without"
+    for budget in "$floor" $((state / 2)) $((state * 9 / 10)) $(((plain + all) / 2)); do
+        rm -rf ck
+        expect 0 "$ebb" train gpt.yaml --json --updates 6 $tiers --budget "$budget" --checkpoint ck
+        [ "$(value weights_sha256)" = "$kept" ] || fail "$tiers, budget $budget: $(value weights_sha256), not $kept"
+        [ "$(value validation_loss)" = "$loss" ] || fail "$tiers, budget $budget: validation loss $(value validation_loss)"
+        [ "$(value peak_bytes)" -le "$budget" ] || fail "$tiers: peak $(value peak_bytes) in $budget"
+        diff <(cd free && find . -name '*.safetensors' -exec sha256sum {} + | sort) \
+             <(cd ck && find . -name '*.safetensors' -exec sha256sum {} + | sort) >diff.txt || fail "$tiers, $budget: checkpoints differ: $(head -2 diff.txt)"
+    done
+    expect 1 "$ebb" train gpt.yaml --json $tiers --budget $((floor - 256))
+    contains err "$floor"
+done
+
+# three updates with state in the file, three more with all of it in tier 0, and the other way round
+for first in "--budget $((state / 2)) --file 8MiB" ""; do
+    rm -rf half
+    then="--budget $((state / 2)) --host 8MiB"
+    [ -n "$first" ] && then=""
+    expect 0 "$ebb" train gpt.yaml --json --updates 3 --checkpoint half $first
+    expect 0 "$ebb" train gpt.yaml --json --updates 6 --resume half $then
+    [ "$(value weights_sha256)" = "$kept" ] || fail "resumed '$first' with '$then': $(value weights_sha256), not $kept"
+done
+
+# kept gradients live below, too; split weights come and go in two halves
+for more in "optimizations.aggregation_frequency=2" "memory.precision=bf16 memory.master_weights=split" "hyperparameters.clip_grad_l2_norm=0.5"; do
+    sets=()
+    for one in $more; do sets+=(--set "$one"); done
+    expect 0 "$ebb" train gpt.yaml --json --updates 4 "${sets[@]}"
+    want=$(value weights_sha256)
+    expect 0 "$ebb" train gpt.yaml --json --updates 1 "${sets[@]}" --host 8MiB
+    expect 0 "$ebb" train gpt.yaml --json --updates 4 "${sets[@]}" --host 8MiB --budget "$(value floor_bytes)"
+    [ "$(value weights_sha256)" = "$want" ] || fail "$more: $(value weights_sha256), not $want"
+done
+
+# far: memory that the host cannot read
+expect 0 "$ebb" train gpt.yaml --json --updates 6 --device far --host 8MiB --budget $((state / 2))
+[ "$(value weights_sha256)" = "$kept" ] || fail "far: $(value weights_sha256), not $kept"
+finish
