@@ -35,14 +35,39 @@ static void arena_free_list(struct ebb_arena_block *block)
     }
 }
 
+struct ebb_arena_end {
+    struct ebb_arena_end *older;
+    void (*end)(void *context);
+    void *context;
+};
+
+static void arena_call_ends(struct ebb_arena *arena)
+{
+    for (struct ebb_arena_end *e = arena->ends; e; e = e->older)
+        e->end(e->context);
+    arena->ends = NULL;
+}
+
+bool ebb_arena_defer(struct ebb_arena *arena, void (*end)(void *context), void *context)
+{
+    struct ebb_arena_end *e = ebb_arena_alloc(arena, sizeof *e);
+    if (!e)
+        return false;
+    *e = (struct ebb_arena_end){arena->ends, end, context};
+    arena->ends = e;
+    return true;
+}
+
 void ebb_arena_fini(struct ebb_arena *arena)
 {
+    arena_call_ends(arena);
     arena_free_list(arena->head);
     *arena = (struct ebb_arena){0};
 }
 
 void ebb_arena_reset(struct ebb_arena *arena)
 {
+    arena_call_ends(arena);
     struct ebb_arena_block *block = arena->head;
     arena->short_of = 0;
     if (!block)

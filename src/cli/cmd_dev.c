@@ -119,6 +119,24 @@ static int run_vectors(int argc, char **argv)
         options, COUNT(options), argc, argv);
 }
 
+static int run_onnx(int argc, char **argv)
+{
+    struct settings set = {.request = {.threads = 1}};
+    const struct cli_option options[] = {
+        {"threads", 0, CLI_INT, &set.request.threads, "N", "threads of the kernels (default 1)"},
+        {"verbose", 'v', CLI_FLAG, &set.request.is_verbose, NULL, "print every case"},
+        {"json", 0, CLI_FLAG, &set.is_json, NULL, "print the counts as JSON"},
+    };
+    return judge(
+        dev_onnx, &set, "ebb dev onnx DIR [--threads N] [--verbose]",
+        "Runs every ONNX test model below DIR (model.onnx beside test_data_set_N), as Debian's\n"
+        "libonnx-testdata has them in /usr/share/libonnx-testdata/data: by the evaluator of\n"
+        "constants and, where the model can be trained, by the engine. The last line is\n"
+        "\"N passed, N failed, N skipped\"; skipped are models that are refused, each with a line\n"
+        "that names the op, version or type.",
+        options, COUNT(options), argc, argv);
+}
+
 static const struct cli_command dev_verbs[] = {
     {.name = "simrd",
      .summary = "recorded runs of the published simulator: same decisions?",
@@ -131,12 +149,13 @@ static const struct cli_command dev_verbs[] = {
      .run = run_golden},
     {.name = "vectors",
      .summary = "search, scheduling, retention and configuration cases",
-     .run = run_vectors}};
+     .run = run_vectors},
+    {.name = "onnx", .summary = "test models of the format ONNX: same numbers?", .run = run_onnx}};
 
 static int run(int argc, char **argv)
 {
     static const struct cli_command *const verbs[] = {&dev_verbs[0], &dev_verbs[1], &dev_verbs[2],
-                                                      &dev_verbs[3]};
+                                                      &dev_verbs[3], &dev_verbs[4]};
     return cli_dispatch("dev", verbs, COUNT(verbs), argc, argv);
 }
 

@@ -4,9 +4,10 @@
  *   dev_checkmate  planner strategies and optima: same cost and peak?
  *   dev_golden     kernels, gradients, optimizers and schedules against PyTorch's numbers
  *   dev_vectors    search, scheduling, retention and configuration
+ *   dev_onnx       test models of the format ONNX: same numbers?
  *
  * A judge writes one line per failed case and counts. A file or case nobody knows is failed, never
- * skipped. The status is about reading and memory; a failed case is no error. */
+ * skipped; but for ONNX, where ops and types that are refused by name are skipped. The status is about reading and memory; a failed case is no error. */
 #ifndef EBB_DEV_DEV_H
 #define EBB_DEV_DEV_H
 
@@ -48,5 +49,7 @@ enum ebb_status dev_golden(const struct dev_request *request, struct dev_counts 
                            struct ebb_error *err);
 enum ebb_status dev_vectors(const struct dev_request *request, struct dev_counts *counts,
                             struct ebb_error *err);
+enum ebb_status dev_onnx(const struct dev_request *request, struct dev_counts *counts,
+                         struct ebb_error *err);
 
 #endif

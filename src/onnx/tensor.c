@@ -1,0 +1,453 @@
+/* tensor.c - TensorProto: types, shapes, and where the elements lie: in the message as raw bytes or
+ * as numbers one by one, or in a file beside it. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "onnx/internal.h"
+
+/* ---- types ------------------------------------------------------------------------------------ */
+
+const char *onnx_type_name(int type)
+{
+    switch (type) {
+#define X(name, number, bytes, is_float)                                                           \
+    case (number):                                                                                 \
+        return #name;
+        ONNX_TYPE_LIST(X)
+#undef X
+    default:
+        return "an unknown type";
+    }
+}
+
+size_t onnx_type_bytes(int type)
+{
+    switch (type) {
+#define X(name, number, bytes, is_float)                                                           \
+    case (number):                                                                                 \
+        return (bytes);
+        ONNX_TYPE_LIST(X)
+#undef X
+    default:
+        return 0;
+    }
+}
+
+bool onnx_type_is_float(int type)
+{
+    return type == ONNX_FLOAT || type == ONNX_DOUBLE || type == ONNX_FLOAT16 ||
+           type == ONNX_BFLOAT16;
+}
+
+/* ---- files beside it -------------------------------------------------------------------------- */
+
+static void close_view(void *view)
+{
+    ebb_file_view_close(view);
+}
+
+/* "a/b.data": below the folder of the model, no way out. */
+static bool is_below(const char *path)
+{
+    for (const char *at = path; *at;) {
+        size_t n = strcspn(at, "/");
+        if (n == 0 || (n == 2 && at[0] == '.' && at[1] == '.'))
+            return false;
+        at += n + (at[n] == '/');
+    }
+    return *path != 0;
+}
+
+static enum ebb_status open_beside(struct onnx_reader *r, const char *location,
+                                   const struct onnx_beside **beside, struct ebb_error *err)
+{
+    for (struct onnx_beside *b = r->beside; b; b = b->next)
+        if (strcmp(b->location, location) == 0) {
+            *beside = b;
+            return EBB_OK;
+        }
+    const char *slash = strrchr(r->path, '/');
+    if (!is_below(location))
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: external data in '%s': allowed is a path below the model's folder, "
+                        "without '..'",
+                        r->path, location);
+    char *path =
+        slash ? ebb_arena_printf(r->arena, "%.*s/%s", (int)(slash - r->path), r->path, location)
+              : ebb_arena_printf(r->arena, "%s", location);
+    struct ebb_file_view *view = ebb_arena_alloc(r->arena, sizeof *view);
+    struct onnx_beside *b = ebb_arena_alloc(r->arena, sizeof *b);
+    if (!path || !view || !b)
+        return ebb_no_memory(err, 0);
+    enum ebb_status status = ebb_file_view_open(view, path, SIZE_MAX, err);
+    if (status != EBB_OK)
+        return ebb_context(err, status, "%s: external data", r->path);
+    if (!ebb_arena_defer(r->arena, close_view, view)) {
+        ebb_file_view_close(view);
+        return ebb_no_memory(err, 0);
+    }
+    *b = (struct onnx_beside){location, view->data, view->length, r->beside};
+    r->beside = b;
+    *beside = b;
+    return EBB_OK;
+}
+
+/* ---- the message ------------------------------------------------------------------------------ */
+
+/* Fields of TensorProto. */
+enum {
+    T_DIMS = 1,
+    T_TYPE = 2,
+    T_FLOATS = 4,
+    T_INT32S = 5,
+    T_STRINGS = 6,
+    T_INT64S = 7,
+    T_NAME = 8,
+    T_RAW = 9,
+    T_DOUBLES = 10,
+    T_UINT64S = 11,
+    T_EXTERNAL = 13,
+    T_LOCATION = 14,
+};
+
+struct parts { /* of one message, before they are made into elements */
+    struct onnx_wire raw;
+    bool has_raw, is_external;
+    int list; /* field of the numbers that came one by one; 0: none */
+    const char *location;
+    uint64_t offset, length;
+    bool has_length;
+};
+
+static enum ebb_status add_dim(struct onnx_reader *r, const struct onnx_wire *w, size_t at,
+                               uint64_t value, struct onnx_tensor *t, struct ebb_error *err)
+{
+    (void)r;
+    if (t->rank == ONNX_RANK)
+        return onnx_wire_wrong(w, at, err, "a tensor has more than %d dimensions", ONNX_RANK);
+    int64_t size = (int64_t)value;
+    if (size < 0 || size > ONNX_ELEMENTS)
+        return onnx_wire_wrong(w, at, err, "a size is %" PRId64, size);
+    t->dims[t->rank++] = size;
+    return EBB_OK;
+}
+
+static enum ebb_status read_external(struct onnx_reader *r, struct onnx_wire w, struct parts *p,
+                                     struct ebb_error *err)
+{
+    const char *key = "", *value = "";
+    struct onnx_field f;
+    bool more;
+    size_t start = w.at;
+    for (;;) {
+        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
+        if (!more)
+            break;
+        if (f.number == 1)
+            EBB_TRY(onnx_reader_text(r, &f, &key, err));
+        else if (f.number == 2)
+            EBB_TRY(onnx_reader_text(r, &f, &value, err));
+    }
+    if (strcmp(key, "location") == 0) {
+        p->location = value;
+        return EBB_OK;
+    }
+    bool is_offset = strcmp(key, "offset") == 0, is_length = strcmp(key, "length") == 0;
+    uint64_t number;
+    if (!is_offset && !is_length)
+        return EBB_OK; /* a checksum */
+    if (!ebb_parse_u64(value, &number))
+        return onnx_wire_wrong(&w, start, err, "external data: %s is '%s', no number", key, value);
+    if (is_offset)
+        p->offset = number;
+    else
+        p->length = number;
+    p->has_length |= is_length;
+    return EBB_OK;
+}
+
+/* First pass: everything but the numbers that come one by one. */
+static enum ebb_status read_parts(struct onnx_reader *r, struct onnx_wire w, struct onnx_tensor *t,
+                                  struct parts *p, struct ebb_error *err)
+{
+    struct onnx_field f;
+    bool more;
+    uint64_t v;
+    for (;;) {
+        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
+        if (!more)
+            return EBB_OK;
+        switch (f.number) {
+        case T_DIMS:
+            if (f.kind == ONNX_VARINT) {
+                EBB_TRY(add_dim(r, &w, f.at, f.value, t, err));
+                break;
+            }
+            while (f.kind == ONNX_BYTES && f.bytes.at < f.bytes.end) {
+                EBB_TRY(onnx_wire_varint(&f.bytes, &v, err));
+                EBB_TRY(add_dim(r, &w, f.at, v, t, err));
+            }
+            break;
+        case T_TYPE:
+            t->type = f.value > 1000 ? 1000 : (int)f.value;
+            break;
+        case T_NAME:
+            EBB_TRY(onnx_reader_text(r, &f, &t->name, err));
+            break;
+        case T_RAW:
+            p->has_raw = f.kind == ONNX_BYTES;
+            p->raw = f.bytes;
+            break;
+        case T_EXTERNAL:
+            if (f.kind == ONNX_BYTES)
+                EBB_TRY(read_external(r, f.bytes, p, err));
+            break;
+        case T_LOCATION:
+            p->is_external = f.value == 1;
+            break;
+        case T_FLOATS:
+        case T_INT32S:
+        case T_STRINGS:
+        case T_INT64S:
+        case T_DOUBLES:
+        case T_UINT64S:
+            p->list = (int)f.number;
+            break;
+        default: /* newer than this reader */
+            break;
+        }
+    }
+}
+
+/* The list that a type's numbers stand in. */
+static int list_of(int type)
+{
+    switch (type) {
+    case ONNX_FLOAT:
+    case ONNX_COMPLEX64:
+        return T_FLOATS;
+    case ONNX_DOUBLE:
+    case ONNX_COMPLEX128:
+        return T_DOUBLES;
+    case ONNX_INT64:
+        return T_INT64S;
+    case ONNX_UINT32:
+    case ONNX_UINT64:
+        return T_UINT64S;
+    case ONNX_STRING:
+        return T_STRINGS;
+    default:
+        return T_INT32S;
+    }
+}
+
+static size_t list_step(int list)
+{
+    return list == T_FLOATS ? 4 : list == T_DOUBLES ? 8 : 0; /* 0: varints */
+}
+
+/* One element of a list, as it would lie in raw data. */
+static void put(int type, uint64_t value, void *data, int64_t i)
+{
+    size_t bytes = onnx_type_bytes(type);
+    if (type == ONNX_COMPLEX64 || type == ONNX_COMPLEX128)
+        bytes /= 2;
+    memcpy((char *)data + (size_t)i * bytes, &value, bytes); /* little-endian */
+}
+
+/* Second pass: numbers one by one, packed or not. */
+static enum ebb_status read_list(struct onnx_reader *r, struct onnx_wire w, int list,
+                                 struct onnx_tensor *t, struct ebb_error *err)
+{
+    bool is_text = t->type == ONNX_STRING,
+         is_pair = t->type == ONNX_COMPLEX64 || t->type == ONNX_COMPLEX128;
+    int64_t count = t->count * (is_pair ? 2 : 1), n = 0;
+    struct onnx_wire whole = w;
+    struct onnx_text *texts = NULL;
+    struct onnx_field f;
+    void *data = NULL;
+    bool more;
+    /* every element takes at least a byte of the message: nothing is taken for less */
+    if (list != list_of(t->type) || (size_t)count > w.end - w.at)
+        return onnx_wire_wrong(&w, w.at, err, "tensor '%s' has not the elements its shape says",
+                               t->name);
+    if (is_text)
+        t->texts = texts = ebb_arena_calloc(r->arena, (size_t)count + 1, sizeof *texts);
+    else
+        t->data = data = ebb_arena_alloc(r->arena, (size_t)t->count * onnx_type_bytes(t->type) + 8);
+    if (!texts && !data)
+        return ebb_no_memory(err, (size_t)count * 8);
+    for (;;) {
+        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
+        if (!more)
+            break;
+        if ((int)f.number != list)
+            continue;
+        if (is_text) {
+            if (n == count || f.kind != ONNX_BYTES)
+                break;
+            EBB_TRY(onnx_reader_text(r, &f, &texts[n].text, err));
+            texts[n++].length = f.bytes.end - f.bytes.at;
+            continue;
+        }
+        if (f.kind != ONNX_BYTES) {
+            if (n < count)
+                put(t->type, f.value, data, n);
+            n++;
+            continue;
+        }
+        for (size_t step = list_step(list); f.bytes.at < f.bytes.end && n < count; n++) {
+            uint64_t v = 0;
+            if (step == 0)
+                EBB_TRY(onnx_wire_varint(&f.bytes, &v, err));
+            else if (f.bytes.end - f.bytes.at < step)
+                return onnx_wire_wrong(&whole, f.at, err, "tensor '%s' ends inside an element",
+                                       t->name);
+            else
+                memcpy(&v, f.bytes.base + f.bytes.at, step);
+            f.bytes.at += step;
+            put(t->type, v, data, n);
+        }
+        if (f.bytes.at < f.bytes.end)
+            n = count + 1;
+    }
+    if (n != count)
+        return onnx_wire_wrong(&whole, whole.at, err,
+                               "tensor '%s' has not the elements its shape says (%" PRId64 ")",
+                               t->name, t->count);
+    return EBB_OK;
+}
+
+static enum ebb_status take_external(struct onnx_reader *r, const struct parts *p, size_t bytes,
+                                     struct onnx_tensor *t, struct ebb_error *err)
+{
+    const struct onnx_beside *beside = NULL;
+    if (!p->location)
+        return ebb_fail(err, EBB_EINPUT, "%s: tensor '%s' is external, but no file is named",
+                        r->path, t->name);
+    EBB_TRY(open_beside(r, p->location, &beside, err));
+    if ((p->has_length && p->length != bytes) || p->offset > beside->length ||
+        beside->length - p->offset < bytes)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: tensor '%s' needs %zu bytes at byte %" PRIu64
+                        " of '%s', which has %zu",
+                        r->path, t->name, bytes, p->offset, p->location, beside->length);
+    t->data = beside->data + p->offset;
+    return EBB_OK;
+}
+
+enum ebb_status onnx_reader_tensor(struct onnx_reader *r, struct onnx_wire w, struct onnx_tensor *t,
+                                   struct ebb_error *err)
+{
+    struct parts p = {0};
+    *t = (struct onnx_tensor){.name = "", .count = 1};
+    EBB_TRY(read_parts(r, w, t, &p, err));
+    for (int d = 0; d < t->rank; d++)
+        if (__builtin_mul_overflow(t->count, t->dims[d], &t->count) || t->count > ONNX_ELEMENTS)
+            return onnx_wire_wrong(&w, w.at, err, "tensor '%s' has too many elements", t->name);
+    size_t each = onnx_type_bytes(t->type), bytes = each * (size_t)t->count;
+    if (!each && t->type != ONNX_STRING)
+        return ebb_fail(err, EBB_EUNSUPPORTED, "%s: tensor '%s' is of %s (%d)", r->path, t->name,
+                        onnx_type_name(t->type), t->type);
+    if (p.is_external)
+        return take_external(r, &p, bytes, t, err);
+    if (!p.has_raw)
+        return read_list(r, w, p.list ? p.list : list_of(t->type), t, err);
+    if (t->type == ONNX_STRING || p.raw.end - p.raw.at != bytes)
+        return onnx_wire_wrong(&w, w.at, err, "tensor '%s' of %zu bytes has %zu", t->name, bytes,
+                               p.raw.end - p.raw.at);
+    t->data = p.raw.base + p.raw.at;
+    return EBB_OK;
+}
+
+/* ---- elements --------------------------------------------------------------------------------- */
+
+static float half_float(uint16_t h)
+{
+    int exponent = h >> 10 & 31;
+    double fraction = (h & 1023) / 1024.0;
+    double v = exponent == 31  ? (fraction > 0 ? NAN : INFINITY)
+               : exponent == 0 ? ldexp(fraction, -14)
+                               : ldexp(1 + fraction, exponent - 15);
+    return (float)(h & 0x8000 ? -v : v);
+}
+
+double onnx_tensor_number(const struct onnx_tensor *t, int64_t i)
+{
+    const char *at = (const char *)t->data + (size_t)i * onnx_type_bytes(t->type);
+    uint16_t half;
+    uint32_t word;
+    float f;
+    double d;
+    switch (t->type) {
+    case ONNX_FLOAT:
+        memcpy(&f, at, sizeof f);
+        return (double)f;
+    case ONNX_DOUBLE:
+        memcpy(&d, at, sizeof d);
+        return d;
+    case ONNX_FLOAT16:
+        memcpy(&half, at, sizeof half);
+        return (double)half_float(half);
+    case ONNX_BFLOAT16:
+        memcpy(&half, at, sizeof half);
+        word = (uint32_t)half << 16;
+        memcpy(&f, &word, sizeof f);
+        return (double)f;
+    case ONNX_UINT64:
+        return (double)(uint64_t)onnx_tensor_integer(t, i);
+    default:
+        return (double)onnx_tensor_integer(t, i);
+    }
+}
+
+#define WHOLE(type)                                                                                \
+    do {                                                                                           \
+        type v_;                                                                                   \
+        memcpy(&v_, at, sizeof v_);                                                                \
+        return (int64_t)v_;                                                                        \
+    } while (0)
+
+int64_t onnx_tensor_integer(const struct onnx_tensor *t, int64_t i)
+{
+    const char *at = (const char *)t->data + (size_t)i * onnx_type_bytes(t->type);
+    switch (t->type) {
+    case ONNX_UINT8:
+        WHOLE(uint8_t);
+    case ONNX_INT8:
+        WHOLE(int8_t);
+    case ONNX_UINT16:
+        WHOLE(uint16_t);
+    case ONNX_INT16:
+        WHOLE(int16_t);
+    case ONNX_INT32:
+        WHOLE(int32_t);
+    case ONNX_UINT32:
+        WHOLE(uint32_t);
+    case ONNX_INT64:
+    case ONNX_UINT64:
+        WHOLE(int64_t);
+    case ONNX_BOOL:
+        return *at != 0;
+    default: {
+        double v = onnx_tensor_number(t, i);
+        return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : 0;
+    }
+    }
+}
+
+bool onnx_tensor_floats(const struct onnx_tensor *t, float *to)
+{
+    if (!t->data || t->type == ONNX_COMPLEX64 || t->type == ONNX_COMPLEX128)
+        return t->count == 0;
+    if (t->type == ONNX_FLOAT) {
+        memcpy(to, t->data, (size_t)t->count * sizeof *to);
+        return true;
+    }
+    for (int64_t i = 0; i < t->count; i++)
+        to[i] = (float)onnx_tensor_number(t, i);
+    return true;
+}
