@@ -161,6 +161,26 @@ static void show_json(const struct data_info *info)
     cli_json_object_end(&json);
 }
 
+/* -1: the dataset that the first word names is open, to be closed by end(); else the exit code. */
+static int begin(const struct cli_spec *spec, int argc, char **argv, struct cli_args *args,
+                 const int64_t *seed, struct opened *o)
+{
+    int code = cli_parse(spec, argc, argv, args);
+    if (code >= 0)
+        return code;
+    code = open_section(o, args->positional[0], seed ? (uint64_t)*seed : 0);
+    if (code >= 0)
+        cli_args_fini(args);
+    return code;
+}
+
+static int end(struct cli_args *args, struct opened *o, int code)
+{
+    close_section(o);
+    cli_args_fini(args);
+    return code;
+}
+
 static int run_show(int argc, char **argv)
 {
     bool as_json = false;
@@ -176,20 +196,14 @@ static int run_show(int argc, char **argv)
         CLI_POSITIONAL(1, 1)};
     struct cli_args args;
     struct opened o;
-    int code = cli_parse(&spec, argc, argv, &args);
+    int code = begin(&spec, argc, argv, &args, &seed, &o);
     if (code >= 0)
         return code;
-    code = open_section(&o, args.positional[0], (uint64_t)seed);
-    if (code < 0) {
-        if (as_json)
-            show_json(data_describe(o.set));
-        else
-            show_text(data_describe(o.set));
-        close_section(&o);
-        code = 0;
-    }
-    cli_args_fini(&args);
-    return code;
+    if (as_json)
+        show_json(data_describe(o.set));
+    else
+        show_text(data_describe(o.set));
+    return end(&args, &o, 0);
 }
 
 /* ---- check ----------------------------------------------------------------------------------- */
@@ -275,16 +289,8 @@ static int run_check(int argc, char **argv)
         CLI_POSITIONAL(1, 1)};
     struct cli_args args;
     struct opened o;
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0)
-        return code;
-    code = open_section(&o, args.positional[0], 0);
-    if (code < 0) {
-        code = check(o.set, as_json);
-        close_section(&o);
-    }
-    cli_args_fini(&args);
-    return code;
+    int code = begin(&spec, argc, argv, &args, NULL, &o);
+    return code < 0 ? end(&args, &o, check(o.set, as_json)) : code;
 }
 
 /* ---- make ------------------------------------------------------------------------------------ */
@@ -313,25 +319,18 @@ static int run_make(int argc, char **argv)
     struct cli_args args;
     struct opened o;
     struct ebb_error err = {.status = EBB_OK};
-    int code = cli_parse(&spec, argc, argv, &args);
+    int code = begin(&spec, argc, argv, &args, NULL, &o);
     if (code >= 0)
         return code;
-    code = open_section(&o, args.positional[0], 0);
-    if (code < 0) {
-        struct data_make_options make = {.count = {(uint64_t)train, (uint64_t)val},
-                                         .format = format};
-        code = 0;
-        if (data_make(o.set, args.positional[1], &make, &err) != EBB_OK)
-            code = cli_report(&err);
-        else if (as_json)
-            printf("{\"train\":%" PRId64 ",\"validation\":%" PRId64 "}\n", train, val);
-        else
-            printf("%s: %" PRId64 " training and %" PRId64 " validation samples of %s\n",
-                   args.positional[1], train, val, data_describe(o.set)->name);
-        close_section(&o);
-    }
-    cli_args_fini(&args);
-    return code;
+    struct data_make_options make = {.count = {(uint64_t)train, (uint64_t)val}, .format = format};
+    if (data_make(o.set, args.positional[1], &make, &err) != EBB_OK)
+        return end(&args, &o, cli_report(&err));
+    if (as_json)
+        printf("{\"train\":%" PRId64 ",\"validation\":%" PRId64 "}\n", train, val);
+    else
+        printf("%s: %" PRId64 " training and %" PRId64 " validation samples of %s\n",
+               args.positional[1], train, val, data_describe(o.set)->name);
+    return end(&args, &o, 0);
 }
 
 static const struct cli_command cmd_list = {
