@@ -186,6 +186,16 @@ static inline void fixture_turn_for(struct fixture *f, int ms)
         }                                                                                          \
     } while (0)
 
+/* A master with one experiment; its id. */
+static inline int64_t fixture_begin_with(struct fixture *f, int64_t slots, const char *mode,
+                                         const char *searcher, const char *more)
+{
+    char text[4096];
+    fixture_begin(f, slots);
+    fixture_open(f);
+    return fixture_submit(f, fixture_yaml(text, sizeof text, mode, searcher, more));
+}
+
 static inline int64_t fixture_steps(struct fixture *f, int64_t trial)
 {
     return ebb_doc_int(fixture_get(f, "/trials/%lld", (long long)trial), "steps", -1);

@@ -658,16 +658,11 @@ static int run(int argc, char **argv)
         {"policy", 0, CLI_STRING, &o.changes.policy, "NAME",
          "policy or planner that keeps it ('ebb sim --help', 'ebb plan --help' "
          "list them)"},
-        {"host", 0, CLI_STRING, &o.changes.host, "BYTES",
-         "room for swapped tensors, weights and states in host memory"},
-        {"file", 0, CLI_STRING, &o.changes.file, "BYTES", "the same in a file"},
-        {"link", 0, CLI_LIST, &o.changes.links, "TIER=GB/s",
-         "copies go no faster, as host=2,file=0.3"},
+        CLI_TRAIN_TIERS(&o.changes),
         {"file-path", 0, CLI_STRING, &o.changes.file_path, "DIR", "folder of that file"},
         {"rewrites", 0, CLI_STRING, &o.changes.rewrites, "NAMES",
          "of the step that are on, as +entropy or layout,norm (docs/training.md)"},
-        {"costs", 0, CLI_STRING, &o.changes.costs, "FILE",
-         "profile whose times and links decide ('ebb device measure' makes one)"},
+        {CLI_TRAIN_COSTS(&o.changes)},
         {"device", 0, CLI_STRING, &o.changes.device, "NAME",
          "where to run: cpu, cuda (an NVIDIA GPU: docs/gpu.md), or far (memory that the "
          "host cannot read: for tests)"},

@@ -21,6 +21,19 @@ struct cli_train_changes { /* of the command line; 0, NULL, -1: as the file says
     int64_t threads, seed;
 };
 
+/* Rows of options that several commands have. */
+#define CLI_TRAIN_TIERS(changes)                                                                   \
+    {"host",           0,       CLI_STRING,                                                        \
+     &(changes)->host, "BYTES", "room for swapped tensors, weights and states in host memory"},    \
+        {"file", 0, CLI_STRING, &(changes)->file, "BYTES", "the same in a file"},                  \
+    {                                                                                              \
+        "link", 0, CLI_LIST, &(changes)->links, "TIER=GB/s",                                       \
+            "copies go no faster, as host=2,file=0.3"                                              \
+    }
+#define CLI_TRAIN_COSTS(changes)                                                                   \
+    "costs", 0, CLI_STRING, &(changes)->costs, "FILE",                                             \
+        "profile whose times and links decide ('ebb device measure' makes one)"
+
 /* Prints every mistake to stderr, in the order of the file. Returns -1 to go on, else the exit
  * code. The file must be closed in both cases. */
 int cli_train_open(struct cli_train_file *file, const char *path,

@@ -2,14 +2,7 @@
 . "$(dirname "$0")/common.sh"
 export EBB_STATE=$work/state
 
-cat >exp.yaml <<'YAML'
-entrypoint: ebb:language_model
-model: {name: gpt2_124M, layers: 1, width: 16, heads: 2, positions: 8, vocabulary: 16}
-hyperparameters: {global_batch_size: 2}
-opt: {name: SGD, lr: 0.1}
-memory: {threads: 1}
-searcher: {name: single, metric: validation_loss, max_steps: 1}
-YAML
+cp "$source_dir/examples/lstm.yaml" exp.yaml
 "$ebb" trace make chain --layers 4 -o t.trace >/dev/null || fail "a trace"
 
 # refused TEXT WORD...: the command line is refused with that text

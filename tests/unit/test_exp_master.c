@@ -11,11 +11,8 @@ static char yaml[4096];
 TEST(random_search__completes_and_keeps_what_the_policy_says)
 {
     struct fixture f;
-    fixture_begin(&f, 2);
-    fixture_open(&f);
-    int64_t id = fixture_submit(
-        &f, fixture_yaml(yaml, sizeof yaml, "", "name: random, max_steps: 3, max_trials: 4",
-                         "min_validation_period: 1\ncheckpoint_policy: all\n"));
+    int64_t id = fixture_begin_with(&f, 2, "", "name: random, max_steps: 3, max_trials: 4",
+                                    "min_validation_period: 1\ncheckpoint_policy: all\n");
     fixture_run(&f, 60);
     const struct ebb_doc_node *e = fixture_get(&f, "/experiments/%lld", (long long)id);
     CHECK_STR(ebb_doc_string(e, "state", ""), "COMPLETED");
@@ -65,10 +62,7 @@ static size_t running(struct fixture *f)
 TEST(pause__frees_slots_at_the_next_boundary_and_resumes_from_there)
 {
     struct fixture f;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    int64_t id =
-        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 60", ten_steps, ""));
+    int64_t id = fixture_begin_with(&f, 1, "--sleep-ms 60", ten_steps, "");
     FIXTURE_UNTIL(&f, fixture_has_trial(&f) && fixture_steps(&f, 1) >= 1);
     CHECK_EQ(running(&f), 1);
     act(&f, id, "pause", 200);
@@ -91,10 +85,7 @@ TEST(pause__frees_slots_at_the_next_boundary_and_resumes_from_there)
 TEST(cancel__checkpoints_then_ends)
 {
     struct fixture f;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    int64_t id =
-        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 60", ten_steps, ""));
+    int64_t id = fixture_begin_with(&f, 1, "--sleep-ms 60", ten_steps, "");
     FIXTURE_UNTIL(&f, fixture_has_trial(&f) && fixture_steps(&f, 1) >= 1);
     act(&f, id, "archive", 409);
     act(&f, id, "cancel", 200);
@@ -117,10 +108,7 @@ TEST(cancel__checkpoints_then_ends)
 TEST(kill__is_at_once_and_without_checkpoint)
 {
     struct fixture f;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    int64_t id =
-        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 600000", ten_steps, ""));
+    int64_t id = fixture_begin_with(&f, 1, "--sleep-ms 600000", ten_steps, "");
     FIXTURE_UNTIL(&f, fixture_has_trial(&f));
     act(&f, id, "kill", 200);
     fixture_run(&f, 60); /* a workload takes ten minutes */
@@ -136,10 +124,7 @@ TEST(delete__removes_files_then_rows)
     struct fixture f;
     int status;
     char path[300];
-    fixture_begin(&f, 2);
-    fixture_open(&f);
-    int64_t id = fixture_submit(
-        &f, fixture_yaml(yaml, sizeof yaml, "", "name: random, max_steps: 2, max_trials: 3", ""));
+    int64_t id = fixture_begin_with(&f, 2, "", "name: random, max_steps: 2, max_trials: 3", "");
     fixture_ask(&f, "DELETE", "/experiments/1", NULL, &status);
     CHECK_EQ(status, 409);
     fixture_run(&f, 30);
@@ -163,10 +148,7 @@ TEST(patch__changes_what_may_change_and_all_or_nothing)
 {
     struct fixture f;
     int status;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    fixture_submit(&f,
-                   fixture_yaml(yaml, sizeof yaml, "--sleep-ms 30", ten_steps, "labels: [a]\n"));
+    fixture_begin_with(&f, 1, "--sleep-ms 30", ten_steps, "labels: [a]\n");
     const struct ebb_doc_node *e = fixture_ask(
         &f, "PATCH", "/experiments/1",
         "{\"description\": \"new\", \"labels\": {\"b\": true, \"a\": null}, \"resources\": "
@@ -268,9 +250,7 @@ TEST(submission__that_is_wrong_creates_nothing)
 TEST(warm_start__begins_at_step_one_and_protects_its_checkpoint)
 {
     struct fixture f;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 2", ""));
+    fixture_begin_with(&f, 1, "", "name: single, max_steps: 2", "");
     fixture_run(&f, 30);
     fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "",
                                     "name: single, max_steps: 3, source_trial_id: 1", ""));
@@ -300,9 +280,7 @@ TEST(warm_start__protects_its_checkpoint_before_the_first_trial)
     struct fixture f;
     char target[128], uuid[40];
     int status;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""));
+    fixture_begin_with(&f, 1, "", "name: single, max_steps: 1", "");
     fixture_run(&f, 30);
     char *body = fixture_body(
         fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1, source_trial_id: 1", ""),
@@ -340,9 +318,7 @@ static size_t begins(struct fixture *f)
 TEST(trial_of_an_earlier_master__is_adopted)
 {
     struct fixture f;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 100", ten_steps, ""));
+    fixture_begin_with(&f, 1, "--sleep-ms 100", ten_steps, "");
     FIXTURE_UNTIL(&f, fixture_has_trial(&f) && fixture_steps(&f, 1) >= 2);
     exp_master_close(f.m, EXP_CLOSE_LEAVE, 0);
     /* somebody looks, and must not disturb */
@@ -391,11 +367,8 @@ TEST(trial_that_is_adopted__keeps_its_slot)
 TEST(trial_that_finds_no_slot__leaves_the_others_alone)
 {
     struct fixture f;
-    fixture_begin(&f, 2);
-    fixture_open(&f);
-    int64_t id = fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 100",
-                                                 "name: random, max_steps: 10, max_trials: 2",
-                                                 "max_restarts: 0\n"));
+    int64_t id = fixture_begin_with(
+        &f, 2, "--sleep-ms 100", "name: random, max_steps: 10, max_trials: 2", "max_restarts: 0\n");
     FIXTURE_UNTIL(&f,
                   trial_in(&f, 1) != 0 && fixture_steps(&f, 1) >= 1 && fixture_steps(&f, 2) >= 1);
     exp_master_close(f.m, EXP_CLOSE_LEAVE, 0);
@@ -412,9 +385,7 @@ TEST(trial_that_finds_no_slot__leaves_the_others_alone)
 TEST(closing_with_preemption__checkpoints_first)
 {
     struct fixture f;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 50", ten_steps, ""));
+    fixture_begin_with(&f, 1, "--sleep-ms 50", ten_steps, "");
     FIXTURE_UNTIL(&f, fixture_has_trial(&f) && fixture_steps(&f, 1) >= 2);
     exp_master_close(f.m, EXP_CLOSE_PREEMPT, 20000);
     fixture_open(&f);
@@ -493,9 +464,7 @@ TEST(database__that_is_empty_is_no_new_state)
     struct exp_master *other = NULL;
     struct ebb_error err;
     char path[300];
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""));
+    fixture_begin_with(&f, 1, "", "name: single, max_steps: 1", "");
     fixture_run(&f, 30);
     exp_master_close(f.m, EXP_CLOSE_KILL, 0);
     snprintf(path, sizeof path, "%s/ebb.db", f.dir);
@@ -540,10 +509,8 @@ TEST(checkpoint_that_is_damaged__leaves_the_one_before)
 {
     struct fixture f;
     char command[800];
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    int64_t id = fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 60", ten_steps,
-                                                 "min_checkpoint_period: 1\n"));
+    int64_t id =
+        fixture_begin_with(&f, 1, "--sleep-ms 60", ten_steps, "min_checkpoint_period: 1\n");
     FIXTURE_UNTIL(&f, fixture_has_trial(&f) && fixture_steps(&f, 1) >= 3);
     act(&f, id, "pause", 200);
     FIXTURE_UNTIL(&f, running(&f) == 0);

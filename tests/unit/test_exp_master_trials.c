@@ -146,10 +146,7 @@ TEST(trial_that_ends_in_the_middle__has_failed)
 TEST(work_in_progress__is_active_and_fails_with_its_trial)
 {
     struct fixture f;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    fixture_submit(
-        &f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 600000", ten_steps, "max_restarts: 0\n"));
+    fixture_begin_with(&f, 1, "--sleep-ms 600000", ten_steps, "max_restarts: 0\n");
     const struct ebb_doc_node *list = NULL;
     FIXTURE_UNTIL(
         &f,
@@ -226,9 +223,7 @@ TEST(invalid_sample__is_replaced)
 TEST(metric_that_is_no_number__ranks_as_the_worst)
 {
     struct fixture f;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--nan", "name: single, max_steps: 2", ""));
+    fixture_begin_with(&f, 1, "--nan", "name: single, max_steps: 2", "");
     fixture_run(&f, 30);
     CHECK_STR(fixture_state(&f, 1), "COMPLETED");
     const struct ebb_doc_node *t = fixture_get(&f, "/trials/1");

@@ -146,29 +146,34 @@ static void build(struct golden *g, const char *model, const char *set, int64_t 
         memset(k->host.pointers[i], 0, k->trace->storages[i].bytes);
 }
 
-/* An item with what the reference calls it; NULL: none of floats. */
-static const struct nn_item *item_at(struct golden *g, size_t i, bool *is_buffer, const char **name)
+struct item { /* of floats, and what the reference calls it */
+    size_t next;
+    const struct nn_item *at;
+    bool is_buffer;
+    const char *name;
+};
+
+static bool next_item(struct golden *g, struct item *x)
 {
-    const struct nn_item *item = nn_item_at(&g->k.b, i);
-    if (item->view.dtype != TENSOR_F32)
-        return NULL;
-    *is_buffer = item->role == NN_BUFFER;
-    *name = reference_name(g, i, *is_buffer ? "buffers" : "params", *is_buffer);
-    return item;
+    while (x->next < nn_item_count(&g->k.b)) {
+        x->at = nn_item_at(&g->k.b, x->next++);
+        if (x->at->view.dtype != TENSOR_F32)
+            continue;
+        x->is_buffer = x->at->role == NN_BUFFER;
+        x->name = reference_name(g, x->next - 1, x->is_buffer ? "buffers" : "params", x->is_buffer);
+        return true;
+    }
+    return false;
 }
 
 static void load_items(struct golden *g)
 {
-    for (size_t i = 0; i < nn_item_count(&g->k.b); i++) {
-        bool is_buffer;
-        const char *name;
-        const struct nn_item *item = item_at(g, i, &is_buffer, &name);
-        if (!item)
-            continue;
-        const struct tensor_entry *e = entry(g, is_buffer ? "buf" : "init", name, "");
-        if (tensor_count(&e->view) != tensor_count(&item->view))
-            fail_msg("%s and %s differ in shape", item->name, name);
-        memcpy(kit_data(&g->k, item->leaf), e->data, e->bytes);
+    struct item x = {0};
+    while (next_item(g, &x)) {
+        const struct tensor_entry *e = entry(g, x.is_buffer ? "buf" : "init", x.name, "");
+        if (tensor_count(&e->view) != tensor_count(&x.at->view))
+            fail_msg("%s and %s differ in shape", x.at->name, x.name);
+        memcpy(kit_data(&g->k, x.at->leaf), e->data, e->bytes);
     }
 }
 
@@ -191,20 +196,16 @@ static void check_loss(struct golden *g, const char *key, int64_t step, tensor_i
 static void check_items(struct golden *g, bool is_first)
 {
     size_t t = 0;
-    for (size_t i = 0; i < nn_item_count(&g->k.b); i++) {
-        bool is_buffer;
-        const char *name;
-        const struct nn_item *item = item_at(g, i, &is_buffer, &name);
-        if (!item)
-            continue;
-        if (is_first && item->is_trained)
-            compare("gradient", item->name, kit_data(&g->k, g->k.grads[t++]),
-                    entry(g, "grad0", name, ""), 1e-4);
-        else if (!is_first && is_buffer)
-            compare("final value", item->name, kit_data(&g->k, item->leaf),
-                    entry(g, "finalbuf", name, ""), 1e-4);
+    struct item x = {0};
+    while (next_item(g, &x)) {
+        if (is_first && x.at->is_trained)
+            compare("gradient", x.at->name, kit_data(&g->k, g->k.grads[t++]),
+                    entry(g, "grad0", x.name, ""), 1e-4);
+        else if (!is_first && x.is_buffer)
+            compare("final value", x.at->name, kit_data(&g->k, x.at->leaf),
+                    entry(g, "finalbuf", x.name, ""), 1e-4);
         else if (!is_first)
-            compare_final(g, name, kit_data(&g->k, item->leaf));
+            compare_final(g, x.name, kit_data(&g->k, x.at->leaf));
     }
 }
 

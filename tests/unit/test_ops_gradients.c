@@ -594,29 +594,29 @@ static void run_row(const struct row *row, void *backend, uint64_t seed, enum ju
     run_row_as(row, backend, seed, judge, TENSOR_F32, NULL);
 }
 
-TEST(every_op__agrees_with_finite_differences)
+static void run_all(uint64_t seed, enum judge judge)
 {
     void *backend;
     struct ebb_error err;
     CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        run_row(&rows[i], backend, 1000 + i, JUDGE_GRADIENT);
+        run_row(&rows[i], backend, seed + i, judge);
     ops_backend_destroy(backend);
+}
+
+TEST(every_op__agrees_with_finite_differences)
+{
+    run_all(1000, JUDGE_GRADIENT);
 }
 
 TEST(every_op__skips_outputs_and_allocates_nothing)
 {
-    void *backend;
-    struct ebb_error err;
-    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     if (COUNTS_ALLOCATIONS) { /* the counter itself */
         size_t before = large_bytes;
         ebb_free(ebb_alloc(2 * SMALL_BYTES));
         CHECK(large_bytes == before + 2 * SMALL_BYTES);
     }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        run_row(&rows[i], backend, 2000 + i, JUDGE_CONTRACT);
-    ops_backend_destroy(backend);
+    run_all(2000, JUDGE_CONTRACT);
 }
 
 TEST(every_op__runs_where_the_host_cannot_read)
