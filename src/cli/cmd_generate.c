@@ -31,17 +31,6 @@ struct generation {
 
 /* ---- the model -------------------------------------------------------------------------------- */
 
-static enum ebb_status load_weights(struct generation *g, struct ebb_error *err)
-{
-    struct tensor_changes changes = {g->rename.items, g->rename.count, g->transpose.items,
-                                     g->transpose.count};
-    struct ebb_str note = {0};
-    enum ebb_status status = train_forward_load(&g->model, g->weights, &changes, &note, err);
-    fputs(ebb_str_c(&note), stderr);
-    ebb_str_fini(&note);
-    return status;
-}
-
 /* One input of tokens, and scores of every token over the vocabulary. */
 static enum ebb_status find_ports(struct generation *g, const struct tensor_view *scores,
                                   struct ebb_error *err)
@@ -76,7 +65,7 @@ static enum ebb_status build(struct generation *g, struct ebb_error *err)
     struct train_forward *m = &g->model;
     EBB_TRY(train_forward_open(m, &g->net, 1, NN_FP32, false, err));
     EBB_TRY(find_ports(g, tensor_view_of(m->session, m->outputs[0].id), err));
-    return load_weights(g, err);
+    return cli_model_weights(m, g->weights, &g->rename, &g->transpose, err);
 }
 
 /* ---- tokens ----------------------------------------------------------------------------------- */

@@ -18,6 +18,11 @@ int cli_model_config(struct ebb_arena *arena, const char *name, const struct cli
 enum ebb_status cli_model_precision(const char *text, enum nn_precision *precision,
                                     struct ebb_error *err);
 
+/* Weights of a file into a model; what of it is not used is said. */
+enum ebb_status cli_model_weights(struct train_forward *model, const char *path,
+                                  const struct cli_list *rename, const struct cli_list *transpose,
+                                  struct ebb_error *err);
+
 /* Options that several verbs have. */
 #define CLI_MODEL_SET(list, text) "set", 's', CLI_LIST, (list), "KEY=VALUE", (text)
 #define CLI_MODEL_BATCH(number, text) "batch", 'b', CLI_INT, (number), "N", (text)

@@ -49,12 +49,14 @@ static void add(struct eval *e, const char *kind, const char *name, const struct
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static enum ebb_status load_weights(struct eval *e, struct ebb_error *err)
+enum ebb_status cli_model_weights(struct train_forward *model, const char *path,
+                                  const struct cli_list *rename, const struct cli_list *transpose,
+                                  struct ebb_error *err)
 {
-    struct tensor_changes changes = {e->rename.items, e->rename.count, e->transpose.items,
-                                     e->transpose.count};
+    struct tensor_changes changes = {rename->items, rename->count, transpose->items,
+                                     transpose->count};
     struct ebb_str note = {0};
-    enum ebb_status status = train_forward_load(&e->model, e->weights_file, &changes, &note, err);
+    enum ebb_status status = train_forward_load(model, path, &changes, &note, err);
     fputs(ebb_str_c(&note), stderr);
     ebb_str_fini(&note);
     return status;
@@ -188,7 +190,9 @@ static enum ebb_status read_inputs(struct eval *e, struct ebb_error *err)
 static enum ebb_status evaluate(struct eval *e, struct ebb_error *err)
 {
     struct train_forward *m = &e->model;
-    EBB_TRY(e->weights_file != NULL ? load_weights(e, err) : fill_items(e, in_model, err));
+    EBB_TRY(e->weights_file != NULL
+                ? cli_model_weights(m, e->weights_file, &e->rename, &e->transpose, err)
+                : fill_items(e, in_model, err));
     for (size_t i = 0; i < m->port_count; i++) {
         void *to = train_forward_place(m, m->inputs[i]);
         if (to == NULL)
