@@ -7,6 +7,7 @@
 #   serve_hdfs      webhdfs-proxy twice over one directory. Name nodes $HDFS
 #   serve_gcs       a small Google Cloud Storage (gcs_server.js). $STORAGE_EMULATOR_HOST
 #   serve_tls       stunnel before the Swift server, certificate by a test authority. $S3TLS, $CA
+#   serve_expired   the same with a certificate that has expired
 #
 # Debian packages: swift-proxy swift-account swift-container swift-object memcached stunnel4 openssl python3-boto3
 # python3-fsspec python3-requests; npm packages: package.json beside this file, installed into $NODE.
@@ -138,19 +139,23 @@ serve_gcs() {
     export STORAGE_EMULATOR_HOST=http://$SERVE_HOST:$port
 }
 
-serve_tls() {
-    local port=$((PORT + 9))
-    mkdir -p "$RUN/tls"
-    (cd "$RUN/tls" &&
+serve_tls_at() { # PORT DIRECTORY [OPTIONS OF openssl ca]
+    local port=$1 at=$2
+    shift 2
+    mkdir -p "$at"
+    (cd "$at" &&
         openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj "/CN=test authority" &&
         openssl req -newkey rsa:2048 -nodes -keyout key.pem -out request.pem -subj "/CN=localhost" &&
-        printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n' > names &&
-        openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days "${1:-2}" -extfile names -out cert.pem &&
-        cat key.pem cert.pem > both.pem) > "$RUN/tls/log" 2>&1 || return 1
-    printf 'foreground=yes\npid=\n[s3]\naccept=%s:%s\nconnect=%s\ncert=%s\n' "$SERVE_HOST" "$port" "${S3#http://}" "$RUN/tls/both.pem" > "$RUN/tls/conf"
-    stunnel4 "$RUN/tls/conf" > "$RUN/tls/stunnel.log" 2>&1 &
+        printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n' > names && : > index && echo 01 > serial &&
+        printf '[ca]\ndefault_ca=one\n[one]\ndatabase=index\nnew_certs_dir=.\nserial=serial\ndefault_md=sha256\npolicy=any\n[any]\ncommonName=supplied\n' > ca.conf &&
+        openssl ca -batch -config ca.conf -in request.pem -cert ca.pem -keyfile ca.key -days 2 -extfile names -out cert.pem "$@" &&
+        cat key.pem cert.pem > both.pem) > "$at/log" 2>&1 || return 1
+    printf 'foreground=yes\npid=\n[s3]\naccept=%s:%s\nconnect=%s\ncert=%s\n' "$SERVE_HOST" "$port" "${S3#http://}" "$at/both.pem" > "$at/conf"
+    ${SERVE_IN-} stunnel4 "$at/conf" > "$at/stunnel.log" 2>&1 &
     serve_pids+=($!)
     serve_wait "$port" stunnel || return 1
     S3TLS=https://localhost:$port
-    CA=$RUN/tls/ca.pem
+    CA=$at/ca.pem
 }
+serve_tls() { serve_tls_at $((PORT + 9)) "$RUN/tls"; }
+serve_expired() { serve_tls_at $((PORT + 10)) "$RUN/tls2" -startdate 20200101000000Z -enddate 20200201000000Z; }

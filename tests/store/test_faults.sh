@@ -5,7 +5,8 @@ need node npm swift-proxy-server memcached
 need_node
 need_python boto3
 kinds=${EBB_FAULT_KINDS:-s3 gcs hdfs}
-modes=${EBB_FAULT_MODES:-cut-request cut-response flip-request flip-response redirect 500 503 429 403 400}
+modes=${EBB_FAULT_MODES:-cut-request cut-response flip-request flip-response redirect stall 500 503 429 403 400}
+export PATIENCE_S=2 # instead of 60
 proxy=$((PORT + 12)) control=$RUN/control
 export ACCESS_KEY=test:ebb SECRET_KEY=secretkey
 

@@ -21,7 +21,7 @@ set_fault() { echo "$*" > "$control"; }
 left() { /usr/bin/python3 -c "import json, urllib.request as u
 x = json.load(u.urlopen('$direct/storage/v1/b/ckpt/o')); print(len(x['items']), x['sessions'])"; }
 restarts() { "$ebb" experiment list-trials "$1" --json | field "sum(t['restarts'] for t in x['trials'])"; }
-states() { "$ebb" experiment list-checkpoints "$1" --json | field "sorted(set(c['state'] for c in x['checkpoints']))"; }
+states() { "$ebb" experiment list-checkpoints "$1" --json | field "sorted(set(c['state'] for c in x['checkpoints']) - {'DELETED'})"; }
 mkdir big && sed 's/^                json.dump.*/&\n            with open(os.path.join(work.directory, "large"), "wb") as f:\n                f.write(os.urandom(int(os.environ["SIZE"])))/' \
     "$source_dir/examples/python-loop/train.py" > big/train.py
 up || fail proxy

@@ -50,6 +50,16 @@ has err.txt certificate
 AWS_CA_BUNDLE=$CA "$tool" "$secure" check scratch || fail "TLS"
 SSL_CERT_FILE=$CA "$tool" "$secure" check scratch || fail "TLS, by SSL_CERT_FILE"
 ok "https with a test authority"
+serve_expired || fail "no TLS: $(cat "$RUN"/tls2/log)"
+late="{\"type\":\"s3\",\"bucket\":\"ckpt\",\"endpoint_url\":\"$S3TLS\"}"
+AWS_CA_BUNDLE=$CA "$tool" "$late" check scratch 2> err.txt && fail "an expired certificate is trusted"
+has err.txt "s3: PUT ckpt/"
+has err.txt "certificate has expired"
+make_experiment exp.yaml "{type: s3, bucket: ckpt, endpoint_url: \"$S3TLS\", access_key: \"test:ebb\", secret_key: secretkey}"
+AWS_CA_BUNDLE=$CA timeout 60 "$ebb" run exp.yaml loop --no-charts > out.txt 2>&1 && fail "accepted: an expired certificate"
+has out.txt "checkpoint_storage: s3: PUT"
+has out.txt "certificate has expired"
+ok "an expired certificate is refused, also at submission"
 
 # ---- keys from elsewhere
 unset ACCESS_KEY SECRET_KEY

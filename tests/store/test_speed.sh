@@ -3,7 +3,9 @@
 #   far       the same at 200 Mbit/s, 50 ms there and back (tests/net/wire): 0.8 of the lesser
 #   local     the same without limits: 0.8 of curl
 #   small     1,000 files of 4 KiB, 20 ms there and back: 0.8 of curl
-# curl moves objects of 8 MiB by as many connections as ebb has; what it fetches is written to files, as ebb's is.
+#   slow      a trial at 1 MB/s stands still per checkpoint for what sealing it takes, and at most 0.2 s
+# curl makes the same requests (parts and ranges of 8 MiB, one session) by as many connections; what it fetches is written to
+# files, as ebb's is; it hashes nothing.
 STORE_RUN=/dev/shm
 . "$2/common.sh"
 need swift-proxy-server memcached node npm curl ip tc
@@ -12,7 +14,7 @@ need_python boto3
 WIRE=$build/tests/net_wire
 . "$source_dir/tests/net/net.sh"
 [ "$(id -u)" = 0 ] || { echo "skipped: needs root"; exit 77; }
-rows=${EBB_SPEED_ROWS:-gigabit far local small} kinds=${EBB_SPEED_KINDS:-s3 gcs hdfs}
+rows=${EBB_SPEED_ROWS:-gigabit far local small slow} kinds=${EBB_SPEED_KINDS:-s3 gcs hdfs}
 size=${EBB_SPEED_BYTES:-2147483648} rounds=${EBB_SPEED_ROUNDS:-1}
 piece=$((8 << 20)) pieces=$((size / (8 << 20))) bad=0
 SERVE_HOST=10.88.0.2
@@ -21,37 +23,58 @@ clean_up() { net_close; }
 now() { date +%s.%N; }
 since() { /usr/bin/python3 -c "print('%.3f' % ($(now) - $1))"; }
 
-# Where kind's checkpoints go, and curl's requests for objects NAME1..NAMEn: requests put|get KIND NAME COUNT FILE
+# curl's requests of the same kind as ebb's: requests VERB KIND COUNT FILE [KEY], one row each
+#   puts, gets        COUNT small objects
+#   parts, ranges     of one object: what ebb sends (s3: parts; gcs: one session; hdfs: one file), what it fetches (8 MiB each)
 requests() {
-    KIND=$2 /usr/bin/python3 - "$1" "$3" "$4" "$5" <<END
-import os, sys
-verb, name, count, path = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-kind = os.environ['KIND']
+    $HERE env KIND=$2 /usr/bin/python3 - "$1" "$3" "$4" "${5-}" <<END
+import os, sys, urllib.parse, urllib.request as u
+verb, count, path, key = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+kind, piece = os.environ['KIND'], $piece
+octets = ['header = "Content-Type: application/octet-stream"', 'output = "/dev/null"']
+send = octets + ['upload-file = "%s"' % path, 'header = "Expect:"']
+rows = []
 if kind == 's3':
     import boto3
     from botocore.config import Config
     s3 = boto3.client('s3', endpoint_url='${S3-}', aws_access_key_id='test:ebb', aws_secret_access_key='secretkey',
                       region_name='us-east-1', config=Config(signature_version='s3v4', s3={'addressing_style': 'path'}))
-    url = lambda key: s3.generate_presigned_url(verb + '_object', Params={'Bucket': 'ckpt', 'Key': key}, ExpiresIn=7200)
+    def url(call, **more):
+        return 'url = "%s"' % s3.generate_presigned_url(call, Params={'Bucket': 'ckpt', **more}, ExpiresIn=7200)
+    if verb == 'parts':
+        upload = s3.create_multipart_upload(Bucket='ckpt', Key='curled')['UploadId']
+        rows = [[url('upload_part', Key='curled', UploadId=upload, PartNumber=i + 1)] + send for i in range(count)]
+    elif verb == 'puts':
+        rows = [[url('put_object', Key='s%d' % i)] + send for i in range(count)]
+    elif verb == 'gets':
+        rows = [[url('get_object', Key='s%d' % i)] for i in range(count)]
+    else:
+        rows = [[url('get_object', Key=key)] for i in range(count)]
 elif kind == 'gcs':
     base = '${STORAGE_EMULATOR_HOST-}'
-    url = lambda key: base + ('/upload/storage/v1/b/ckpt/o?uploadType=media&name=' + key if verb == 'put' else '/storage/v1/b/ckpt/o/' + key + '?alt=media')
-else:
-    base = '${HDFS-}'.split(';')[0] + '/webhdfs/v1/curl/'
-    url = lambda key: base + key + ('?op=CREATE&overwrite=true&user.name=x' if verb == 'put' else '?op=OPEN&user.name=x')
-rows = []
-for i in range(count):
-    row = ['url = "%s"' % url(name + str(i))]
-    if verb == 'put':
-        row += ['header = "Content-Type: application/octet-stream"', 'output = "/dev/null"']
-        if kind == 'gcs':
-            row += ['header = "Expect:"', 'request = "POST"', 'data-binary = "@%s"' % path]
-        else: # a data node is named before bytes are sent
-            row += ['upload-file = "%s"' % path] + (['header = "Expect: 100-continue"', 'location'] if kind == 'hdfs' else ['header = "Expect:"'])
+    media = octets + ['header = "Expect:"', 'request = "POST"', 'data-binary = "@%s"' % path]
+    if verb == 'parts':
+        session = u.urlopen(u.Request(base + '/upload/storage/v1/b/ckpt/o?uploadType=resumable&name=curled', data=b'{}', method='POST')).headers['location']
+        rows = [['url = "%s"' % session, 'request = "PUT"'] + send]
+    elif verb == 'puts':
+        rows = [['url = "%s/upload/storage/v1/b/ckpt/o?uploadType=media&name=s%d"' % (base, i)] + media for i in range(count)]
     else:
-        row += ['output = "%s/%d"' % (path, i)] + (['location'] if kind == 'hdfs' else [])
-    rows.append('\n'.join(row))
-print('\nnext\n'.join(rows))
+        rows = [['url = "%s/storage/v1/b/ckpt/o/%s?alt=media"' % (base, urllib.parse.quote(key or 's%d' % i, safe=''))] for i in range(count)]
+else: # a data node is named before bytes are sent
+    base = '${HDFS-}'.split(';')[0] + '/webhdfs/v1/'
+    later = octets + ['upload-file = "%s"' % path, 'header = "Expect: 100-continue"', 'location']
+    if verb in ('parts', 'puts'):
+        rows = [['url = "%scurl/%d?op=CREATE&overwrite=true&user.name=x"' % (base, i)] + later for i in range(1 if verb == 'parts' else count)]
+    elif verb == 'gets':
+        rows = [['url = "%scurl/%d?op=OPEN&user.name=x"' % (base, i), 'location'] for i in range(count)]
+    else:
+        rows = [['url = "%sdata/%s?op=OPEN&offset=%d&length=%d&user.name=x"' % (base, key, i * piece, piece), 'location'] for i in range(count)]
+if verb in ('gets', 'ranges'):
+    for i, row in enumerate(rows):
+        row.append('output = "%s/%d"' % (path, i))
+        if verb == 'ranges' and kind != 'hdfs':
+            row.append('range = "%d-%d"' % (i * piece, (i + 1) * piece - 1))
+print('\nnext\n'.join('\n'.join(row) for row in rows))
 END
 }
 curl_all() { # CONNECTIONS CONFIG: its seconds
@@ -94,7 +117,7 @@ END
 }
 
 large() { # ROW BAR
-    local kind ways u c d t=(0 0)
+    local kind u c d t=(0 0)
     if [ "$1" != local ]; then
         $THERE /usr/bin/python3 "$source_dir/tests/net/tcp.py" serve 10.88.0.2 7000 &
         serve_pids+=($!)
@@ -103,16 +126,19 @@ large() { # ROW BAR
     fi
     for kind in $kinds; do
         start_server "$kind"
-        requests put "$kind" c "$pieces" "$RUN/piece" > put.conf
-        requests get "$kind" c "$pieces" "$RUN/curled" > get.conf
-        ways=4
-        [ "$kind" = s3 ] || ways=1 # one session, one stream
+        requests ranges "$kind" "$pieces" "$RUN/curled" "$uuid/weights" > get.conf
         for _ in $(seq "$rounds"); do
-            c=$(curl_all "$ways" put.conf)
-            mkdir -p curled && d=$(curl_all 4 get.conf) && rm -rf curled j
+            if [ "$kind" = s3 ]; then
+                requests parts s3 "$pieces" "$RUN/piece" > put.conf
+            else
+                requests parts "$kind" 1 "$RUN/one/$uuid/weights" > put.conf
+            fi
+            rm -f j
+            u=$(ours put $uuid one j)
+            c=$(curl_all 4 put.conf)
+            mkdir -p curled && d=$(curl_all 4 get.conf) && rm -rf curled
             # what is written to HDFS is read back, too, to be proved: twice the bytes
             [ "$kind" != hdfs ] || c=$(/usr/bin/python3 -c "print($c + $d)")
-            u=$(ours put $uuid one j)
             judge "$1" "$kind" put "$2" "$size" "$u" "$c" "$([ "$kind" = hdfs ] && echo 0 || echo "${t[0]}")"
             u=$(ours get $uuid back)
             rm -rf back
@@ -128,8 +154,8 @@ small() { # BAR
     local kind c d u
     for kind in $kinds; do
         start_server "$kind"
-        requests put "$kind" s 1000 "$RUN/four" > put.conf
-        requests get "$kind" s 1000 "$RUN/curled" > get.conf
+        requests puts "$kind" 1000 "$RUN/four" > put.conf
+        requests gets "$kind" 1000 "$RUN/curled" > get.conf
         for _ in $(seq "$rounds"); do
             c=$(curl_all 8 put.conf)
             mkdir -p curled && d=$(curl_all 8 get.conf) && rm -rf curled j
@@ -146,6 +172,26 @@ small() { # BAR
     done
 }
 
+# How long a trial waits between a checkpoint that it has written and its next workload: seconds of the longest wait
+waits() { # STORAGE [WORDS BEFORE THE COMMAND]
+    make_experiment slow.yaml "$1" 'environment: {environment_variables: [SIZE=1000000]}'
+    sed -i 's/max_steps: 3/max_steps: 6/' slow.yaml
+    rm -rf "$EBB_STATE"
+    timeout 300 $2 "$ebb" run slow.yaml slow --no-charts > out.txt 2>&1 || fail "slow: $(cat out.txt)"
+    "$ebb" trial logs 1 2> /dev/null | sed -n 's/.*waited \([0-9.]*\).*/\1/p' | sort -n | tail -n 1
+}
+slow() {
+    mkdir -p slow
+    sed 's/^                json.dump.*/&\n            with open(os.path.join(work.directory, "large"), "wb") as f:\n                f.write(os.urandom(int(os.environ["SIZE"])))\n            wrote = time.monotonic()/
+s/^        if work.is_train:/        if wrote:\n            print("waited %.3f" % (time.monotonic() - wrote), flush=True)\n            wrote = 0\n            time.sleep(2)\n&/
+s/^    for work in/    wrote = 0\n&/; s/^import os/import os, time/' "$source_dir/examples/python-loop/train.py" > slow/train.py
+    start_server gcs
+    local near far
+    near=$(waits "{type: shared_fs, host_path: $RUN/fs}" "") && far=$(waits "{type: gcs, bucket: ckpt}" "$HERE") || fail slow
+    echo "  slow: at 1 MB/s a trial waits at most $far s after a checkpoint of 1 MB, on this machine's disk $near s"
+    /usr/bin/python3 -c "import sys; sys.exit($far > $near + 0.2)" || bad=$((bad + 1))
+}
+
 mkdir -p "one/.$uuid.tmp" "many/.$uuid.tmp"
 head -c "$size" /dev/urandom > "one/.$uuid.tmp/weights"
 head -c "$piece" /dev/urandom > piece
@@ -158,6 +204,7 @@ for row in $rows; do
     far) net_open rate=200M delay=25 ;;
     local) net_open ;;
     small) net_open delay=10 ;;
+    slow) net_open rate=8M delay=5 ;;
     *) fail "no row $row" ;;
     esac || fail "no network"
     SERVE_IN=$THERE
@@ -166,6 +213,7 @@ for row in $rows; do
     far) large far 0.8 ;;
     local) large local 0.8 ;;
     small) small 0.8 ;;
+    slow) slow ;;
     esac
     serve_stop
     net_close

@@ -6,7 +6,7 @@
  *     store_tool LOCATION check DIRECTORY
  *     store_tool - seal DIRECTORY UUID                 (.UUID.tmp becomes UUID)
  *
- * Prints what it did, with bytes, seconds and the peak of its memory; exits 1 with the message. */
+ * PATIENCE_S: seconds for which a transfer may stand still. Prints what it did, with bytes, seconds and the peak of its memory; exits 1 with the message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +95,8 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "seal") == 0)
         return report(seal(argv[3], argv[4], &err), &err, "sealed", begin, &watch);
     enum ebb_status status = exp_store_net_create(&net, &err);
+    if (status == EBB_OK && getenv("PATIENCE_S") != NULL)
+        exp_store_net_set_patience(net, atoi(getenv("PATIENCE_S")));
     if (status == EBB_OK)
         status = exp_store_open_location(argv[1], &keys, net, &store, &err);
     if (status == EBB_OK)

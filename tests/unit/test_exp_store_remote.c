@@ -188,4 +188,17 @@ TEST(large_files__go_in_at_most_ten_thousand_parts)
     CHECK(parts(most) % (1 << 20) == 0 && (most + parts(most) - 1) / parts(most) <= 10000);
 }
 
+TEST(words_of_a_server__are_text_in_messages)
+{
+    struct ebb_error err;
+    ebb_fail(&err, EBB_EIO,
+             "403 a\033[2Jb\r\nc\177 \xff\xc3\xbc \xc2\x9b"
+             "1m \xe2\x82");
+    exp_http_clean(&err);
+    CHECK_STR(err.message, "403 a?[2Jb??c? ?\xc3\xbc ?"
+                           "?1m ?"
+                           "?");
+    exp_http_clean(NULL);
+}
+
 TEST_MAIN()

@@ -2,6 +2,8 @@
 #ifndef EBB_EXP_STORE_DRIVER_H
 #define EBB_EXP_STORE_DRIVER_H
 
+#include <semaphore.h>
+
 #include "exp/store/http.h"
 #include "exp/store/journal.h"
 #include "exp/store/net.h"
@@ -41,6 +43,7 @@ struct exp_remote { /* a piece of work with one store; several threads share it 
     struct exp_http *http;
     struct exp_store_watch *watch;
     struct exp_journal *journal; /* uploads only */
+    sem_t *ways;                 /* parts on the way at a time: taken while one is sent; or NULL */
 };
 
 struct exp_remote_file {
@@ -78,6 +81,11 @@ struct exp_remote_driver {
     enum ebb_status (*remove)(struct exp_remote *r, const char *uuid, const char *const *paths,
                               size_t count, struct ebb_error *err);
 };
+
+/* What a server says of a failure, in err. */
+void exp_gcs_explain(const struct exp_http_answer *answer, struct ebb_error *err);
+void exp_hdfs_explain(const struct exp_http_answer *answer, char exception[80],
+                      struct ebb_error *err);
 
 bool exp_remote_is_unwanted(const struct exp_remote *r);
 

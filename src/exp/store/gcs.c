@@ -114,7 +114,7 @@ static enum ebb_status blame(const struct call *c, enum ebb_status status, struc
 }
 
 /* {"error": {"code", "message", "errors": [{"reason"}]}}, or the beginning of whatever came. */
-static void explain(const struct exp_http_answer *a, struct ebb_error *err)
+void exp_gcs_explain(const struct exp_http_answer *a, struct ebb_error *err)
 {
     struct ebb_arena arena = {0};
     const struct ebb_doc_node *root = NULL;
@@ -144,7 +144,7 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
     if (status / 100 == 2 || (status == 404 && c->allows_missing) ||
         (status == 308 && c->allows_more) || (status == 499 && c->allows_missing))
         return EXP_DONE;
-    explain(answer, err);
+    exp_gcs_explain(answer, err);
     bool is_gone = c->allows_more && (status == 404 || status == 410); /* the session */
     blame(c, is_gone ? EBB_ECORRUPT : EBB_EIO, err);
     err->status = is_gone ? EBB_ECORRUPT : EBB_EIO;
@@ -221,6 +221,7 @@ static enum ebb_status compare(const struct call *c, const struct exp_remote_fil
                  "%s of %lld)",
                  found, (unsigned long long)size, sum, (long long)f->bytes);
         status = blame(c, EBB_ECORRUPT, err);
+        exp_http_clean(err);
     }
     ebb_arena_fini(&arena);
     return status;

@@ -162,7 +162,7 @@ static enum ebb_status blame(const struct call *c, enum ebb_status status, struc
 }
 
 /* {"RemoteException": {"exception", "message"}}. */
-static void explain(const struct exp_http_answer *a, char exception[80], struct ebb_error *err)
+void exp_hdfs_explain(const struct exp_http_answer *a, char exception[80], struct ebb_error *err)
 {
     struct ebb_arena arena = {0};
     const struct ebb_doc_node *root = NULL;
@@ -196,7 +196,7 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
     if (status / 100 == 2 || (status == 307 && c->is_sent_on) ||
         (status == 404 && c->allows_missing))
         return EXP_DONE;
-    explain(answer, exception, err);
+    exp_hdfs_explain(answer, exception, err);
     blame(c, EBB_EIO, err);
     bool is_standby =
         strcmp(exception, "StandbyException") == 0 || strcmp(exception, "RetriableException") == 0;

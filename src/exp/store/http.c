@@ -17,6 +17,7 @@
 #define BODY_MAX ((size_t)4 << 20)
 #define CONNECTIONS 32L           /* kept */
 #define IDLE_HANDLES 32           /* kept */
+#define PATIENCE_S 60             /* with less than 1 KB/s */
 #define BUFFER_BYTES (256L << 10) /* of a transfer, each way */
 
 #define CALLS(X)                                                                                   \
@@ -68,6 +69,7 @@ struct exp_http {
     pthread_cond_t over;
     struct transfer *first, *last; /* not begun */
     bool is_ending;
+    long patience_s;          /* H3 */
     CURL *idle[IDLE_HANDLES]; /* the thread's */
     size_t idle_count, active_count;
     struct transfer *active; /* the thread's */
@@ -160,7 +162,7 @@ static bool add_field(struct transfer *t, const char *line)
     return longer != NULL;
 }
 
-static void set_manners(struct transfer *t)
+static void set_manners(const struct exp_http *h, struct transfer *t)
 {
     const struct exp_http_request *r = t->request;
     __typeof__(t->c->easy_setopt) set = t->c->easy_setopt;
@@ -172,7 +174,7 @@ static void set_manners(struct transfer *t)
     set(t->curl, CURLOPT_PATH_AS_IS, 1L);
     set(t->curl, CURLOPT_CONNECTTIMEOUT_MS, 10000L);
     set(t->curl, CURLOPT_LOW_SPEED_LIMIT, 1000L); /* H3 */
-    set(t->curl, CURLOPT_LOW_SPEED_TIME, 60L);
+    set(t->curl, CURLOPT_LOW_SPEED_TIME, h->patience_s);
     set(t->curl, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
     set(t->curl, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
     set(t->curl, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER_BYTES);
@@ -238,7 +240,7 @@ static void start(struct exp_http *h, struct transfer *t)
         finish(h, t, CURLE_OUT_OF_MEMORY);
         return;
     }
-    set_manners(t);
+    set_manners(h, t);
     if (!set_request(t) || h->c.multi_add_handle(h->multi, t->curl) != CURLM_OK) {
         finish(h, t, CURLE_OUT_OF_MEMORY);
         return;
@@ -301,13 +303,14 @@ static enum ebb_status load(struct calls *c, struct ebb_error *err)
                             err);
 }
 
-enum ebb_status exp_http_create(struct exp_http **http, struct ebb_error *err)
+enum ebb_status exp_http_create(struct exp_http **http, int patience_s, struct ebb_error *err)
 {
     struct exp_http *h;
     EBB_TRY(ebb_new(&h, 1, sizeof *h, err));
     enum ebb_status status = load(&h->c, err);
     if (status == EBB_OK && h->c.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         status = ebb_fail(err, EBB_EINTERNAL, "libcurl cannot be used");
+    h->patience_s = patience_s > 0 ? patience_s : PATIENCE_S;
     h->multi = status == EBB_OK ? h->c.multi_init() : NULL;
     if (status == EBB_OK && h->multi == NULL)
         status = ebb_no_memory(err, 1 << 10);

@@ -7,6 +7,7 @@
  *
  *  H1  What a store says is never trusted to be short, text, or true.
  *  H2  Redirects are not followed here: whoever signed the request decides.
+ *      Messages with its words hold no control characters and are UTF-8.
  *  H3  A transfer slower than 1 KB/s for 60 s is broken. */
 #ifndef EBB_EXP_STORE_HTTP_H
 #define EBB_EXP_STORE_HTTP_H
@@ -21,7 +22,8 @@
 
 struct exp_http;
 
-enum ebb_status exp_http_create(struct exp_http **http, struct ebb_error *err);
+/* patience_s: of H3; 0 = 60. */
+enum ebb_status exp_http_create(struct exp_http **http, int patience_s, struct ebb_error *err);
 /* Nobody waits any more. NULL is fine. */
 void exp_http_destroy(struct exp_http *http);
 
@@ -84,6 +86,8 @@ struct exp_exchange {
 
 enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchange *x,
                                   struct exp_http_answer *answer, struct ebb_error *err);
+/* H1, for messages with words of a server: what is not text becomes '?'. NULL is fine. */
+void exp_http_clean(struct ebb_error *err);
 /* 5xx, 429, 408: the server says that a later try may go better. */
 bool exp_http_is_passing(int status);
 

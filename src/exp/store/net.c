@@ -17,6 +17,7 @@ struct fact {
 struct exp_store_net {
     pthread_mutex_t lock;
     struct exp_http *http;
+    int patience_s;
     struct fact *facts;
 };
 
@@ -28,6 +29,11 @@ enum ebb_status exp_store_net_create(struct exp_store_net **net, struct ebb_erro
     pthread_mutex_init(&made->lock, NULL);
     *net = made;
     return EBB_OK;
+}
+
+void exp_store_net_set_patience(struct exp_store_net *net, int seconds)
+{
+    net->patience_s = seconds;
 }
 
 static void free_fact(struct fact *f)
@@ -59,7 +65,8 @@ enum ebb_status exp_net_http(struct exp_store_net *net, struct exp_http **http,
     if (net == NULL)
         return ebb_fail(err, EBB_EUNSUPPORTED, "the store is not reached from here");
     pthread_mutex_lock(&net->lock);
-    enum ebb_status status = net->http != NULL ? EBB_OK : exp_http_create(&net->http, err);
+    enum ebb_status status =
+        net->http != NULL ? EBB_OK : exp_http_create(&net->http, net->patience_s, err);
     *http = net->http;
     pthread_mutex_unlock(&net->lock);
     return status;

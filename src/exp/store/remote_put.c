@@ -16,6 +16,7 @@
 
 #define WAYS_FILES 8 /* at a time */
 #define WAYS_PARTS 4
+#define THREADS_PARTS 6 /* two hash their next part while four are on the way */
 
 bool exp_remote_is_unwanted(const struct exp_remote *r)
 {
@@ -153,8 +154,13 @@ static enum ebb_status put_missing(struct batch *b, const struct exp_remote_file
             count_sent(b->r, bytes_of_part(b->r, f, i));
         else
             missing[count++] = i;
-    struct batch inner = {.r = b->r, .file = f, .id = id, .parts = missing};
-    enum ebb_status status = run(&inner, WAYS_PARTS, count, put_part, err);
+    struct exp_remote r = *b->r;
+    sem_t ways;
+    sem_init(&ways, 0, WAYS_PARTS);
+    r.ways = &ways;
+    struct batch inner = {.r = &r, .file = f, .id = id, .parts = missing};
+    enum ebb_status status = run(&inner, THREADS_PARTS, count, put_part, err);
+    sem_destroy(&ways);
     ebb_free(missing);
     return status;
 }

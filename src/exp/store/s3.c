@@ -419,7 +419,11 @@ static enum ebb_status send(struct exp_remote *r, const struct exp_remote_file *
                          .sha256 = sums.sha256,
                          .want = sums.md5_hex,
                          .type = "application/octet-stream"};
+        while (r->ways != NULL && sem_wait(r->ways) != 0)
+            ; /* EINTR */
         status = perform(&c, err);
+        if (r->ways != NULL)
+            sem_post(r->ways);
         if (status == EBB_OK && etag != NULL)
             exp_http_header(&c.answer, "etag", etag, EXP_ETAG);
         finish(&c);
@@ -613,9 +617,12 @@ static enum ebb_status read_refusals(struct call *c, struct ebb_error *err)
         exp_xml_text(one, "Code", code, sizeof code);
         exp_xml_text(one, "Key", key, sizeof key);
         exp_xml_text(one, "Message", message, sizeof message);
-        if (strcmp(code, "NoSuchKey") != 0)
-            return ebb_fail(err, EBB_EIO, "s3: DELETE %s/%s: %s: %s", c->r->store->bucket, key,
-                            code, message);
+        if (strcmp(code, "NoSuchKey") != 0) {
+            ebb_fail(err, EBB_EIO, "s3: DELETE %s/%s: %s: %s", c->r->store->bucket, key, code,
+                     message);
+            exp_http_clean(err);
+            return EBB_EIO;
+        }
     }
     return EBB_OK;
 }

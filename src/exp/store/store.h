@@ -35,6 +35,9 @@ struct exp_store_net; /* what remote stores share: connections, tokens, what was
 
 enum ebb_status exp_store_net_create(struct exp_store_net **net, struct ebb_error *err);
 void exp_store_net_destroy(struct exp_store_net *net); /* NULL is fine */
+/* How long a transfer may stand still before it counts as broken: 60 s unless said before the first
+ * one. */
+void exp_store_net_set_patience(struct exp_store_net *net, int seconds);
 
 /* experiment: whose configuration it is, for locations. net is borrowed for the store's life; NULL:
  * a remote store is only named. EBB_EUNSUPPORTED: a kind that is not built. */

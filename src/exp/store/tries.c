@@ -1,8 +1,10 @@
 /* tries.c - a request until it is answered: which failures pass, and how long to wait. */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/utf8.h"
 #include "exp/store/http.h"
 
 #define TRIES 5
@@ -13,6 +15,22 @@
 bool exp_http_is_passing(int status)
 {
     return status >= 500 || status == 429 || status == 408;
+}
+
+void exp_http_clean(struct ebb_error *err)
+{
+    if (err == NULL)
+        return;
+    char *end = err->message + strlen(err->message);
+    for (char *at = err->message; at < end;) {
+        unsigned char c = (unsigned char)*at;
+        size_t n = c < 0x80 ? 1 : ebb_utf8_length(at, end);
+        bool is_control = c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)at[1] < 0xa0);
+        size_t used = n > 0 ? n : 1;
+        if (n == 0 || is_control)
+            memset(at, '?', used);
+        at += used;
+    }
 }
 
 static bool is_unwanted(const struct exp_exchange *x)
@@ -51,7 +69,11 @@ enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchan
     for (int tried = 0;;) {
         struct exp_http_request request = {.fd = -1, .is_unwanted = x->is_unwanted};
         struct ebb_error why = {.status = EBB_EIO};
-        EBB_TRY(x->make(x->context, &request, err));
+        enum ebb_status made = x->make(x->context, &request, err);
+        if (made != EBB_OK) {
+            exp_http_clean(err);
+            return made;
+        }
         enum ebb_status status = exp_http_ask(http, &request, answer, &why);
         if (status == EBB_ECANCELED || status == EBB_ENOMEM || is_unwanted(x)) {
             if (err != NULL)
@@ -60,6 +82,7 @@ enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchan
         }
         bool has_answer = status == EBB_OK;
         enum exp_verdict verdict = x->judge(x->context, has_answer ? answer : NULL, &why);
+        exp_http_clean(&why);
         if (verdict == EXP_DONE)
             return EBB_OK;
         if (verdict == EXP_OTHER && others++ < OTHERS)
