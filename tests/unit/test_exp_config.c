@@ -388,6 +388,32 @@ TEST(storage__s3_takes_both_keys_or_neither)
     expect_refused("checkpoint_storage.bucket", "checkpoint_storage: {type: gcs, bucket: ''}");
 }
 
+TEST(storage__that_would_become_another_address_is_refused)
+{
+    static const char *const odd[][2] = {
+        {"bucket", "bucket: 'evil.org/#'"},
+        {"bucket", "bucket: \"b\\r\\nX: y\""},
+        {"bucket", "bucket: 'a..b'"},
+        {"prefix", "bucket: b, prefix: 'a/../b'"},
+        {"prefix", "bucket: b, prefix: '//'"},
+        {"prefix", "bucket: b, prefix: \"a\\nb\""},
+        {"endpoint_url", "bucket: b, endpoint_url: 'file:///x'"},
+        {"endpoint_url", "bucket: b, endpoint_url: minio"},
+        {"endpoint_url", "bucket: b, endpoint_url: 'http://'"},
+        {"endpoint_url", "bucket: b, endpoint_url: 'http://a:b@h'"},
+        {"endpoint_url", "bucket: b, endpoint_url: \"http://h\\r\\n\""},
+        {"endpoint_url", "bucket: b, endpoint_url: 'http://h?x'"},
+        {"access_key", "bucket: b, access_key: 'a b', secret_key: s"}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        char key[64], text[160];
+        snprintf(key, sizeof key, "checkpoint_storage.%s", odd[i][0]);
+        snprintf(text, sizeof text, "checkpoint_storage: {type: s3, %s}", odd[i][1]);
+        expect_refused(key, text);
+    }
+    expect_accepted("checkpoint_storage: {type: s3, bucket: my.bucket_1-x, prefix: '/ü x/..y/', "
+                    "endpoint_url: 'https://h:9000/base/'}");
+}
+
 TEST(storage__hdfs_addresses)
 {
     static const char *const good[] = {"http://n1:50070", "http://n1:50070;https://n2.x.y:1",

@@ -83,6 +83,51 @@ bool exp_form_hdfs_url(const char *text)
     }
 }
 
+static bool is_plain(const char *text, const char *refused) /* no blanks, no controls */
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text <= ' ' || *text == 0x7f || strchr(refused, *text) != NULL)
+            return false;
+    return true;
+}
+
+bool exp_form_bucket(const char *text)
+{
+    size_t n = 0;
+    while (is_letter(text[n]) || is_digit(text[n]) || (n > 0 && text[n] && strchr("._-", text[n])))
+        n++;
+    return n > 0 && n <= 222 && text[n] == '\0' && strstr(text, "..") == NULL;
+}
+
+bool exp_form_prefix(const char *text)
+{
+    bool is_named = false;
+    for (const char *at = text; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            return false;
+    for (size_t n; *text != '\0'; text += n + (text[n] == '/')) {
+        n = strcspn(text, "/");
+        is_named |= n > 0;
+        if ((n == 1 && text[0] == '.') || (n == 2 && memcmp(text, "..", 2) == 0) || n > 512)
+            return false;
+    }
+    return is_named;
+}
+
+bool exp_form_endpoint(const char *text)
+{
+    const char *host = strncmp(text, "http://", 7) == 0    ? text + 7
+                       : strncmp(text, "https://", 8) == 0 ? text + 8
+                                                           : "";
+    return *host != '\0' && *host != '/' && *host != ':' && strlen(host) <= 400 &&
+           is_plain(host, "@?#\\");
+}
+
+bool exp_form_key(const char *text)
+{
+    return *text != '\0' && strlen(text) < 256 && is_plain(text, ",");
+}
+
 bool exp_form_mount_target(const char *text)
 {
     if (text[0] == '/')

@@ -20,6 +20,10 @@ bool exp_form_nonempty(const char *text);
 bool exp_form_absolute(const char *text);
 bool exp_form_uuid(const char *text);         /* 8-4-4-4-12 hexadecimal digits, either case */
 bool exp_form_hdfs_url(const char *text);     /* scheme://host:port[;scheme://host:port]... */
+bool exp_form_bucket(const char *text);       /* it may become part of a host's name */
+bool exp_form_prefix(const char *text);       /* no "." or ".." between slashes */
+bool exp_form_endpoint(const char *text);     /* http[s]://host[:port][/path], no user in it */
+bool exp_form_key(const char *text);          /* it becomes part of a header */
 bool exp_form_mount_target(const char *text); /* a path that is not the working directory itself */
 bool exp_form_variable(const char *text);     /* NAME=VALUE with a C identifier as name */
 
