@@ -58,6 +58,24 @@ timeout 60 "$ebb" run bad.yaml loop --no-charts > out.txt 2>&1 && fail "accepted
 has out.txt "404 notFound: The specified bucket does not exist."
 ok "refused: no bucket"
 
+# ---- event files: each whole, once while nothing takes a minute; a new one from 64 MiB on
+mkdir wide
+sed 's/work.report(validation_error=line.error())/work.report(validation_error=line.error(), **{"m%0200d" % i: float(i) for i in range(4000)})/' \
+    "$source_dir/examples/python-loop/train.py" > wide/train.py
+make_experiment exp.yaml '{type: gcs, bucket: ckpt}' 'min_validation_period: 1'
+sed -i 's/max_steps: 3/max_steps: 80/; /^min_checkpoint_period/d' exp.yaml
+before=$(received) begin=$SECONDS
+timeout 300 "$ebb" run exp.yaml wide --no-charts > out.txt 2>&1 || fail "ebb run: $(cat out.txt)"
+took=$((SECONDS - begin)) sent=$(($(received) - before))
+here=$(cd state/checkpoints && find . -name 'events.*' -printf '%s %P\n' | sort)
+copies=$(/usr/bin/python3 -c "import json, urllib.request as u
+for o in json.load(u.urlopen('$STORAGE_EMULATOR_HOST/storage/v1/b/ckpt/o'))['items']:
+    if 'events' in o['name']: print(o['size'], o['name'])" | sort)
+[ "$(echo "$here" | wc -l)" = 2 ] && [ "$here" = "$copies" ] || fail "event files: $here; there: $copies"
+[ $took -gt 55 ] || [ $sent -lt 83000000 ] || fail "sent $sent bytes in $took s"
+"$ebb" experiment delete 2 --yes > out.txt 2>&1 && [ "$(left)" = "0 0" ] || fail "left: $(left)"
+ok "event files: a second one from 64 MiB on, $sent bytes sent in $took s"
+
 # ---- tokens: the server wants them now
 PORT=$((PORT + 16))
 node "$STORE_TESTS/gcs_server.js" $PORT "$RUN/gcs" public.pem > gcs2.log 2>&1 &
