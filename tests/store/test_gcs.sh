@@ -20,6 +20,31 @@ same_tree here/$uuid back/$uuid
 [ "$(left)" = "0 0" ] || fail "left: $(left)"
 ok "a checkpoint there and back, 30 MB through a session"
 
+# ---- manifests that somebody else wrote
+"$tool" "$there" put $uuid here here/journal2 || fail "put"
+lie() { # PYTHON that changes m, WORDS
+    /usr/bin/python3 - > lie.json <<END
+import json
+m = json.load(open('here/$uuid/manifest.json'))
+$1
+print(json.dumps(m))
+END
+    curl -s -f -o /dev/null -H 'Content-Type: application/json' --data-binary @lie.json \
+        "$STORAGE_EMULATOR_HOST/upload/storage/v1/b/ckpt/o?uploadType=media&name=a%20b%2F%C3%BC%2F$uuid%2Fmanifest.json" || fail curl
+    rm -rf back outside
+    timeout 60 "$tool" "$there" get $uuid back 2> err.txt && fail "taken for whole: $1"
+    has err.txt "$2"
+    [ ! -e outside ] && [ -z "$(ls -A back 2> /dev/null)" ] || fail "left: $(ls -A back)"
+}
+lie "m['files'][0]['bytes'] = 1 << 60" "1152921504606846976 bytes"
+lie "m['files'][0]['path'] = '../../outside'" "names \"../../outside\""
+lie "m['files'][0]['path'] = '/tmp/outside'" "names \"/tmp/outside\""
+lie "m['files'][0]['sha256'] = '0' * 64" "SHA-256"
+lie "m['files'].append(dict(m['files'][0], path='none'))" "404"
+lie "m = [[[]]]" "damaged"
+"$tool" "$there" remove $uuid here here/journal2 && [ "$(left)" = "0 0" ] || fail "left: $(left)"
+ok "manifests that lie are not believed"
+
 # ---- killed in the middle of a session, four times: the rest is sent, not all of it
 received() { /usr/bin/python3 -c "import json, urllib.request as u
 print(json.load(u.urlopen('$STORAGE_EMULATOR_HOST/storage/v1/b/ckpt/o'))['received'])"; }

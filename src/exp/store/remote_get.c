@@ -22,6 +22,7 @@
 #define WAYS_RANGES 4
 #define RANGE_BYTES ((int64_t)8 << 20)
 #define RANGED_BYTES (2 * RANGE_BYTES) /* larger files are fetched in ranges */
+#define FILE_MAX ((int64_t)1 << 44)    /* more than any store takes: a manifest that says so lies */
 #define MANIFEST_MAX ((size_t)16 << 20)
 #define ROUNDS 3 /* for a file that arrives damaged */
 
@@ -75,10 +76,12 @@ static enum ebb_status get_manifest(struct exp_remote *r, const char *uuid, stru
         return ebb_context(err, EBB_ECORRUPT, "damaged");
     if (manifest->uuid == NULL || strcmp(manifest->uuid, uuid) != 0)
         return ebb_fail(err, EBB_ECORRUPT, "damaged: manifest.json is not this checkpoint's");
-    for (size_t i = 0; i < manifest->count; i++)
-        if (!exp_store_is_safe_path(manifest->files[i].path) || manifest->files[i].bytes < 0)
-            return ebb_fail(err, EBB_ECORRUPT, "damaged: manifest.json names \"%s\"",
-                            manifest->files[i].path);
+    for (size_t i = 0; i < manifest->count; i++) {
+        const struct ebb_manifest_file *file = &manifest->files[i];
+        if (!exp_store_is_safe_path(file->path) || file->bytes < 0 || file->bytes > FILE_MAX)
+            return ebb_fail(err, EBB_ECORRUPT, "damaged: manifest.json names \"%s\" of %lld bytes",
+                            file->path, (long long)file->bytes);
+    }
     return EBB_OK;
 }
 
