@@ -98,6 +98,11 @@ BUILD(unary_grad)
 {
     build_unary(c, dtype);
     add_in(c, NUMBER, c->in[0].count, 0.1, 3);
+    if (pick(0, 5) == 0) { /* a sum through a relu */
+        c->d.unary_grad.f = KERNEL_RELU;
+        c->in[1].low = -3;
+        add_in(c, NUMBER, c->in[0].count, -3, 3);
+    }
 }
 
 /* A space of up to four dimensions, operands permuted or repeated; operand 0 is dense. */
@@ -203,7 +208,10 @@ BUILD(convert)
 {
     (void)dtype;
     c->d.convert.n = ONE_OF(3, 8, 77, 4096, 65537);
-    add_in(c, NUMBER, c->d.convert.n, -100, 100);
+    if (pick(0, 2))
+        add_in(c, NUMBER, c->d.convert.n, -100, 100);
+    else
+        add_in(c, BYTES, c->d.convert.n, 0, 255);
     add_out(c, FLOAT, c->d.convert.n);
     c->is_exact = true;
 }
@@ -341,6 +349,8 @@ static void attention(struct kernel_attention *a)
         a->mask_rows = (int32_t)(a->rows % 2 == 0 ? a->rows / 2 : 1);
         a->mask_period = a->rows / a->mask_rows;
     }
+    if (!a->mask_rows && a->tq == a->tk && a->d == a->dv && pick(0, 2) == 0)
+        a->heads = a->rows % 6 == 0 ? 6 : a->rows % 2 == 0 ? 2 : 1;
 }
 
 BUILD(attention)
@@ -348,9 +358,11 @@ BUILD(attention)
     (void)dtype;
     struct kernel_attention *a = &c->d.attention;
     attention(a);
-    add_in(c, NUMBER, a->rows * a->tq * a->d, -1, 1);
-    add_in(c, NUMBER, a->rows * a->tk * a->d, -1, 1);
-    add_in(c, NUMBER, a->rows * a->tk * a->dv, -1, 1);
+    add_in(c, NUMBER, (a->heads ? 3 : 1) * a->rows * a->tq * a->d, -1, 1);
+    if (!a->heads) {
+        add_in(c, NUMBER, a->rows * a->tk * a->d, -1, 1);
+        add_in(c, NUMBER, a->rows * a->tk * a->dv, -1, 1);
+    }
     if (a->mask_rows)
         add_in(c, NUMBER, a->mask_rows * a->tq * a->tk, -2, 0);
     add_out(c, NUMBER, a->rows * a->tq * a->dv);
@@ -951,7 +963,8 @@ static void draw(const struct operand *o, int dtype, void *for_cpu, void *for_gp
             int64_t x = (int64_t)(o->low + floor(uniform() * (o->high - o->low + 1)));
             ((int64_t *)for_cpu)[i] = ((int64_t *)for_gpu)[i] = x;
         } else if (o->kind == BYTES) {
-            ((uint8_t *)for_cpu)[i] = ((uint8_t *)for_gpu)[i] = (uint8_t)(uniform() < 0.5);
+            ((uint8_t *)for_cpu)[i] = ((uint8_t *)for_gpu)[i] =
+                o->high > 1 ? (uint8_t)next() : (uint8_t)(uniform() < 0.5);
         } else if (o->kind == HIGH || o->kind == REST) {
             uint16_t u = o->kind == HIGH ? to_low(KERNEL_BF16, (float)v) : (uint16_t)next();
             ((uint16_t *)for_cpu)[i] = ((uint16_t *)for_gpu)[i] = u;
@@ -1226,6 +1239,43 @@ static void one(enum kernel_family family, int dtype, uint64_t seed)
 
 /* ---- gradients from forward passes ----------------------------------------------------------------------- */
 
+/* What the CPU made, as an input of both. */
+static void pass_on(const struct call *g, int to, int dtype, const void *made, struct operands *p)
+{
+    bool is_low = g->in[to].kind == NUMBER && dtype != KERNEL_F32;
+    memcpy(p->in_cpu[to], made, bytes_of(&g->in[to], KERNEL_F32));
+    for (int64_t i = 0; i < g->in[to].count; i++)
+        if (is_low)
+            ((uint16_t *)p->in_gpu[to])[i] = to_low(dtype, ((const float *)made)[i]);
+        else
+            ((float *)p->in_gpu[to])[i] = ((const float *)made)[i];
+}
+
+/* The same, packed: x, o, lse, do -> dx. */
+static void chain_packed(const struct call *f, int dtype, uint64_t seed, struct operands *o)
+{
+    struct call g, g32;
+    struct operands p = {.in_cpu = {NULL}};
+    const struct kernel_attention *a = &f->d.attention;
+    int64_t q = a->rows * a->tq;
+    memset(&g, 0, sizeof g);
+    g.d.attention_grad = *a;
+    add_in(&g, NUMBER, 3 * q * a->d, -1, 1);
+    add_in(&g, NUMBER, q * a->d, -1, 1);
+    add_in(&g, FLOAT, q, -1, 1);
+    add_in(&g, NUMBER, q * a->d, -1, 1);
+    add_out(&g, NUMBER, 3 * q * a->d);
+    g.loose = 2;
+    g32 = g;
+    take(&g, &p, dtype);
+    memcpy(p.in_cpu[0], o->in_cpu[0], bytes_of(&g.in[0], KERNEL_F32));
+    memcpy(p.in_gpu[0], o->in_gpu[0], bytes_of(&g.in[0], dtype));
+    pass_on(&g, 1, dtype, o->out_cpu[0], &p);
+    pass_on(&g, 2, dtype, o->out_cpu[1], &p);
+    (void)compare(&g32, &g, KERNEL_FAMILY_ATTENTION_GRAD, dtype, seed, &p);
+    give(&p);
+}
+
 /* attention: the CPU's o and lse are what both gradients get. */
 static void chain_attention(int dtype, uint64_t seed, int times)
 {
@@ -1237,6 +1287,11 @@ static void chain_attention(int dtype, uint64_t seed, int times)
     take(&f, &o, dtype);
     if (run_cpu(&f, KERNEL_FAMILY_ATTENTION, &o) != EBB_OK)
         return;
+    if (a->heads) {
+        chain_packed(&f, dtype, seed, &o);
+        give(&o);
+        return;
+    }
     memset(&g, 0, sizeof g);
     g.d.attention_grad = *a;
     add_in(&g, NUMBER, q * a->d, -1, 1);
@@ -1400,6 +1455,181 @@ static void chain_winners(int dtype, uint64_t seed)
     give(&q);
 }
 
+/* ---- convolutions in the layouts that the table chooses --------------------------------------------------- */
+
+/* [n, c, places] to [n, places, c], or back. */
+static void turn(void *bytes, size_t e, int64_t n, int64_t c, int64_t places, bool is_back)
+{
+    size_t all = (size_t)(n * c * places) * e;
+    unsigned char *copy = malloc(all + 1), *to = bytes;
+    memcpy(copy, bytes, all);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < c; k++)
+            for (int64_t p = 0; p < places; p++) {
+                size_t plain = (size_t)((i * c + k) * places + p) * e,
+                       last = (size_t)((i * places + p) * c + k) * e;
+                memcpy(to + (is_back ? plain : last), copy + (is_back ? last : plain), e);
+            }
+    free(copy);
+}
+
+/* The CPU works on the plain layout, the GPU on what choose() says: pictures are folded, the rest has channels last. */
+static void chain_layout(int dtype, uint64_t seed)
+{
+    struct call f32, c;
+    struct operands o = {.in_cpu = {NULL}};
+    struct kernel_conv *v = &c.d.conv.conv;
+    char text[200];
+    memset(&c, 0, sizeof c);
+    state = seed;
+    c.d.conv.pass = pick(0, 2);
+    *v = (struct kernel_conv){.nd = 2,
+                              .groups = 1,
+                              .n = pick(1, 3),
+                              .ci = ONE_OF(1, 3, 3, 4, 8),
+                              .co = ONE_OF(8, 32),
+                              .dtype = dtype};
+    int64_t in = 1, out = 1, k = 1;
+    bool is_forward = c.d.conv.pass == KERNEL_CONV_FORWARD,
+         is_data = c.d.conv.pass == KERNEL_CONV_DATA;
+    int64_t stride = pick(1, 2);
+    for (int d = 0; d < 2; d++) {
+        v->k[d] = ONE_OF(1, 3, 4, 7);
+        v->in[d] = pick(5, 12) * 2;
+        v->stride[d] = stride;
+        v->dilation[d] = 1;
+        v->pad[d] = pick(0, v->k[d] / 2);
+        v->out[d] = (v->in[d] + 2 * v->pad[d] - v->k[d]) / stride + 1;
+        in *= v->in[d];
+        out *= v->out[d];
+        k *= v->k[d];
+    }
+    v->has_bias = is_forward && pick(0, 1);
+    v->has_relu = is_forward && pick(0, 1);
+    int64_t x = v->n * v->ci * in, y = v->n * v->co * out, w = v->co * v->ci * k;
+    add_in(&c, NUMBER, is_data ? y : x, -1, 1);
+    add_in(&c, NUMBER, c.d.conv.pass == KERNEL_CONV_WEIGHTS ? y : w, -1, 1);
+    if (v->has_bias)
+        add_in(&c, FLOAT, v->co, -1, 1);
+    add_out(&c, c.d.conv.pass == KERNEL_CONV_WEIGHTS ? FLOAT : NUMBER,
+            is_forward ? y
+            : is_data  ? x
+                       : w);
+    f32 = c;
+    f32.d.conv.conv.dtype = KERNEL_F32;
+    take(&c, &o, dtype);
+    calls++;
+    enum ebb_status status = run_cpu(&f32, KERNEL_FAMILY_CONV, &o);
+    if (status == EBB_OK)
+        status = plugin->kernels->choose(gpu, v, (enum kernel_conv_pass)c.d.conv.pass, false, &err);
+    size_t e = dtype == KERNEL_F32 ? 4 : 2;
+    if (v->x_block && !is_data)
+        turn(o.in_gpu[0], e, v->n, v->ci, in, false);
+    if (!is_forward)
+        turn(o.in_gpu[is_data ? 0 : 1], e, v->n, v->co, out, false);
+    if (status == EBB_OK)
+        status = run_gpu(&c, KERNEL_FAMILY_CONV, dtype, &o, o.out_gpu, 1);
+    if (status == EBB_OK)
+        status = run_gpu(&c, KERNEL_FAMILY_CONV, dtype, &o, o.again, 1);
+    bool is_same =
+        status == EBB_OK && memcmp(o.out_gpu[0], o.again[0], bytes_of(&c.out[0], dtype)) == 0;
+    if (is_forward || is_data)
+        turn(o.out_gpu[0], e, v->n, is_data ? v->ci : v->co, is_data ? in : out, true);
+    double d = status == EBB_OK ? difference(&c.out[0], dtype, o.out_cpu[0], o.out_gpu[0]) : 0;
+    if (status != EBB_OK)
+        report("conv layout", dtype, seed, err.message);
+    else if (!is_same || d < 0 || d > (dtype == KERNEL_F32 ? 2e-5 : 2e-2)) {
+        (void)snprintf(text, sizeof text, "pass %d blocks %d %d differs by %g%s",
+                       (int)c.d.conv.pass, v->x_block, v->y_block, d,
+                       is_same ? "" : ", other bits when repeated");
+        report("conv layout", dtype, seed, text);
+    }
+    give(&o);
+}
+
+/* ---- many repeats ------------------------------------------------------------------------------------------ */
+
+/* The same call over and over: its results must have the bits of the first. */
+static void repeat(const char *what, struct call *c, enum kernel_family family, int times)
+{
+    struct operands o = {.in_cpu = {NULL}};
+    uint64_t begin = ebb_clock_ns();
+    int done = 0;
+    state = 99;
+    take(c, &o, KERNEL_BF16);
+    if (run_gpu(c, family, KERNEL_BF16, &o, o.out_gpu, 1) != EBB_OK) {
+        report(what, KERNEL_BF16, 99, err.message);
+        give(&o);
+        return;
+    }
+    for (bool is_same = true; done < times && is_same; done++) {
+        is_same = run_gpu(c, family, KERNEL_BF16, &o, o.again, 1) == EBB_OK;
+        for (int i = 0; i < c->out_count && is_same; i++)
+            is_same = memcmp(o.out_gpu[i], o.again[i], bytes_of(&c->out[i], KERNEL_BF16)) == 0;
+        if (!is_same)
+            report(what, KERNEL_BF16, 99, "a repeat has other bits");
+    }
+    printf("%-22s %4d repeats %14.2f s\n", what, done, (double)(ebb_clock_ns() - begin) * 1e-9);
+    fflush(stdout);
+    give(&o);
+}
+
+static void repeat_conv(const char *what, enum kernel_conv_pass pass, int64_t ci, int64_t size,
+                        int64_t k, int64_t stride, int times)
+{
+    struct call c;
+    struct kernel_conv *v = &c.d.conv.conv;
+    memset(&c, 0, sizeof c);
+    c.d.conv.pass = pass;
+    *v = (struct kernel_conv){.nd = 2,
+                              .groups = 1,
+                              .n = 16,
+                              .ci = ci,
+                              .co = 64,
+                              .dtype = KERNEL_BF16,
+                              .in = {size, size},
+                              .k = {k, k},
+                              .stride = {stride, stride},
+                              .dilation = {1, 1},
+                              .pad = {k / 2, k / 2}};
+    v->out[0] = v->out[1] = (size + 2 * (k / 2) - k) / stride + 1;
+    MUST(plugin->kernels->choose(gpu, v, pass, false, &err));
+    int64_t x = v->n * ci * size * size, y = v->n * v->co * v->out[0] * v->out[1],
+            w = v->co * ci * k * k;
+    add_in(&c, NUMBER, pass == KERNEL_CONV_DATA ? y : x, -1, 1);
+    add_in(&c, NUMBER, pass == KERNEL_CONV_WEIGHTS ? y : w, -1, 1);
+    add_out(&c, pass == KERNEL_CONV_WEIGHTS ? FLOAT : NUMBER, pass == KERNEL_CONV_DATA ? x : w);
+    repeat(what, &c, KERNEL_FAMILY_CONV, times);
+}
+
+static void repeats(int times)
+{
+    struct call c;
+    struct kernel_attention a = {.rows = 24,
+                                 .tq = 1024,
+                                 .tk = 1024,
+                                 .d = 64,
+                                 .dv = 64,
+                                 .scale = 0.125f,
+                                 .is_causal = 1,
+                                 .heads = 12,
+                                 .mask_period = 1};
+    int64_t q = a.rows * a.tq;
+    memset(&c, 0, sizeof c);
+    c.d.attention_grad = a;
+    add_in(&c, NUMBER, 3 * q * a.d, -1, 1);
+    add_in(&c, NUMBER, q * a.d, -1, 1);
+    add_in(&c, FLOAT, q, 6, 7);
+    add_in(&c, NUMBER, q * a.d, -1, 1);
+    add_out(&c, NUMBER, 3 * q * a.d);
+    repeat("attention_grad", &c, KERNEL_FAMILY_ATTENTION_GRAD, times);
+    repeat_conv("conv data 3x3", KERNEL_CONV_DATA, 64, 28, 3, 1, times);
+    repeat_conv("conv weights 3x3", KERNEL_CONV_WEIGHTS, 64, 28, 3, 1, times);
+    repeat_conv("conv weights 1x1", KERNEL_CONV_WEIGHTS, 256, 28, 1, 1, times);
+    repeat_conv("conv data 3x3 / 2", KERNEL_CONV_DATA, 64, 28, 3, 2, times);
+    repeat_conv("conv weights picture", KERNEL_CONV_WEIGHTS, 3, 112, 7, 2, times);
+}
+
 static bool is_asked(int count, char **names, const char *name)
 {
     for (int i = 0; i < count; i++)
@@ -1421,6 +1651,9 @@ static void chains(int cases, int count, char **names)
                 chain_entropy(dtype, seed);
             if (is_asked(count, names, "pool"))
                 chain_winners(dtype, seed);
+            for (uint64_t i = 0; i < 4 && is_asked(count, names, "conv") && dtype != KERNEL_F16;
+                 i++)
+                chain_layout(dtype, seed + 1000 * i);
         }
 }
 
@@ -1480,8 +1713,8 @@ int main(int argc, char **argv)
     }
     chains(cases, count, argv + 2);
     check_faults();
-    if (is_asked(count, argv + 2, "attention_grad"))
-        chain_attention(KERNEL_BF16, 7001, 1000);
+    if (is_asked(count, argv + 2, "repeats"))
+        repeats(cases > 1 ? 1000 : 1);
     printf("check_table: %d calls, %d failed, %.1f s\n", calls, failures,
            (double)(ebb_clock_ns() - begin) * 1e-9);
     plugin->kernels->close(gpu);

@@ -87,7 +87,7 @@ static enum ebb_status parse_passes(const struct cli_list *list, struct job *j,
     for (size_t i = 0; i < list->count; i++)
         ebb_str_printf(&text, "%s%s", i ? "," : "", list->items[i]);
     enum ebb_status status = ebb_str_status(&text, err);
-    EBB_THEN(status, ops_rewrites_parse(ebb_str_c(&text), &j->passes, err));
+    EBB_THEN(status, ops_rewrites_parse(ebb_str_c(&text), ops_rewrite_defaults(), &j->passes, err));
     ebb_str_fini(&text);
     return status == EBB_EINPUT ? ebb_context(err, status, "--passes") : status;
 }

@@ -1,7 +1,8 @@
 /* attend.c - attention of any width, type and mask: by products, a few heads' scores at a time in the workspace.
  *
- * BF16 with 64 channels, no mask and as many keys as queries goes to the kernels of attention.cu. How many rows (heads of
- * batch elements) make a slice is fixed by the shape. */
+ * BF16 with 64 channels, no mask and as many keys as queries goes to the kernels of attention.cu, packed or not. Other
+ * packed operands are taken apart in the workspace. How many rows (heads of batch elements) make a slice is fixed by the
+ * shape. */
 #include <string.h>
 
 #include "cuda/product.h"
@@ -14,8 +15,26 @@ static bool is_fast(const struct kernel_attention *a, int dtype)
            a->rows <= 65535 && a->rows > 0;
 }
 
+static struct cuda_attention packed_of(const struct kernel_attention *a)
+{
+    int64_t width = a->heads * a->d;
+    return (struct cuda_attention){.batch = (int32_t)(a->rows / a->heads),
+                                   .heads = a->heads,
+                                   .tokens = (int32_t)a->tq,
+                                   .is_causal = a->is_causal != 0,
+                                   .scale = a->scale,
+                                   .token_stride = 3 * width,
+                                   .head_stride = a->d,
+                                   .batch_stride = a->tq * 3 * width,
+                                   .out_token_stride = width,
+                                   .out_head_stride = a->d,
+                                   .out_batch_stride = a->tq * width};
+}
+
 static struct cuda_attention fast_of(const struct kernel_attention *a)
 {
+    if (a->heads)
+        return packed_of(a);
     return (struct cuda_attention){.batch = (int32_t)a->rows,
                                    .heads = 1,
                                    .tokens = (int32_t)a->tq,
@@ -115,13 +134,19 @@ static struct space carve(const struct kernel_attention *a, int dtype, bool is_g
     return s;
 }
 
+/* Bytes of one operand [rows, T, d] that is taken apart: q, k, v, o; gradient: q, k, v, do, dq, dk, dv. */
+static size_t part_bytes(const struct kernel_attention *a, int dtype)
+{
+    return a->heads ? cuda_align((size_t)(a->rows * a->tq * a->d) * cuda_dtype_bytes(dtype)) : 0;
+}
+
 size_t cuda_attend_workspace(const struct kernel_attention *a, int dtype, bool is_grad)
 {
     unsigned char base[1];
     struct cuda_attention fast = fast_of(a);
     if (is_fast(a, dtype))
         return is_grad ? cuda_attention_grad_workspace(&fast) : 0;
-    return carve(a, dtype, is_grad, base).bytes;
+    return carve(a, dtype, is_grad, base).bytes + (is_grad ? 7 : 4) * part_bytes(a, dtype);
 }
 
 enum ebb_status cuda_attend_need(struct cuda_products *products, const struct kernel_attention *a,
@@ -159,6 +184,81 @@ static enum ebb_status multiply(struct cuda_products *products, const struct ker
     return cuda_product_run(products, &p, left, right, NULL, to, workspace, err);
 }
 
+/* Part `part` of the packed [B, T, parts, H, d] to or from [B, H, T, d]. */
+static enum ebb_status turn(const struct kernel_attention *a, int dtype, int parts, int part,
+                            const void *from, void *to, bool is_back, cuda_stream stream,
+                            struct ebb_error *err)
+{
+    struct kernel_nd nd;
+    size_t e = cuda_dtype_bytes(dtype);
+    int64_t h = a->heads, packed[4] = {a->tq * parts * h * a->d, a->d, parts * h * a->d, 1},
+            plain[4] = {h * a->tq * a->d, a->tq * a->d, a->d, 1},
+            dims[4] = {a->rows / h, h, a->tq, a->d};
+    size_t shift = (size_t)(part * h * a->d) * e;
+    memset(&nd, 0, sizeof nd);
+    nd.rank = 4;
+    for (int k = 0; k < 4; k++) {
+        nd.dims[k] = dims[k];
+        nd.stride[0][k] = is_back ? packed[k] : plain[k];
+        nd.stride[1][k] = is_back ? plain[k] : packed[k];
+    }
+    return check(cuda_each_copy(&nd, e, (const unsigned char *)from + (is_back ? 0 : shift),
+                                (unsigned char *)to + (is_back ? shift : 0), stream),
+                 err);
+}
+
+/* The call on parts that lie one after the other behind its own workspace, and back. */
+static enum ebb_status run_apart(struct cuda_products *products, const struct kernel_attention *a,
+                                 const struct kernel_args *args, bool is_grad, cuda_stream stream,
+                                 struct ebb_error *err)
+{
+    int dtype = args->in_dtype[0];
+    struct kernel_attention plain = *a;
+    struct kernel_args inner = {.workspace = args->workspace, .op = args->op};
+    size_t bytes = part_bytes(a, dtype);
+    unsigned char *parts =
+        (unsigned char *)args->workspace + carve(a, dtype, is_grad, args->workspace).bytes;
+    plain.heads = 0;
+    for (int p = 0; p < 3; p++) {
+        EBB_TRY(turn(a, dtype, 3, p, args->in[0], parts + (size_t)p * bytes, false, stream, err));
+        inner.in[p] = parts + (size_t)p * bytes;
+    }
+    for (int p = 0; p < KERNEL_PORTS; p++)
+        inner.in_dtype[p] = inner.out_dtype[p] = (uint8_t)dtype;
+    if (!is_grad) {
+        inner.out[0] = args->out[0] ? parts + 3 * bytes : NULL;
+        inner.out[1] = args->out[1];
+        EBB_TRY(cuda_attend_run(products, &plain, &inner, stream, err));
+        return args->out[0] ? turn(a, dtype, 1, 0, inner.out[0], args->out[0], true, stream, err)
+                            : EBB_OK;
+    }
+    EBB_TRY(turn(a, dtype, 1, 0, args->in[3], parts + 3 * bytes, false, stream, err));
+    inner.in[4] = args->in[2];
+    inner.in[5] = parts + 3 * bytes;
+    for (int p = 0; p < 3; p++)
+        inner.out[p] = parts + (size_t)(4 + p) * bytes;
+    EBB_TRY(cuda_attend_grad_run(products, &plain, &inner, stream, err));
+    for (int p = 0; p < 3; p++)
+        EBB_TRY(turn(a, dtype, 3, p, inner.out[p], args->out[0], true, stream, err));
+    return EBB_OK;
+}
+
+/* The kernels of attention.cu on a packed x: x, o, lse, do -> dx. */
+static int run_packed(const struct kernel_attention *a, const struct kernel_args *args,
+                      bool is_grad, cuda_stream stream)
+{
+    struct cuda_attention fast = packed_of(a);
+    const uint16_t *x = args->in[0];
+    uint16_t *dx = args->out[0];
+    int64_t width = a->heads * a->d;
+    if (!is_grad)
+        return cuda_attention(&fast, x, x + width, x + 2 * width, args->out[0], args->out[1],
+                              stream);
+    return cuda_attention_grad(&fast, x, x + width, x + 2 * width, args->in[1], args->in[3],
+                               args->in[2], dx, dx + width, dx + 2 * width, args->workspace,
+                               stream);
+}
+
 /* q, k, v [, mask] -> o, lse */
 enum ebb_status cuda_attend_run(struct cuda_products *products, const struct kernel_attention *a,
                                 const struct kernel_args *args, cuda_stream stream,
@@ -171,6 +271,9 @@ enum ebb_status cuda_attend_run(struct cuda_products *products, const struct ker
     size_t e = cuda_dtype_bytes(dtype);
     if (a->rows * a->tq * a->tk == 0)
         return EBB_OK;
+    if (a->heads)
+        return is_fast(a, dtype) ? check(run_packed(a, args, false, stream), err)
+                                 : run_apart(products, a, args, false, stream, err);
     if (is_fast(a, dtype)) {
         struct cuda_attention fast = fast_of(a);
         return check(cuda_attention(&fast, q, k, v, o, lse, stream), err);
@@ -210,6 +313,9 @@ enum ebb_status cuda_attend_grad_run(struct cuda_products *products,
     size_t e = cuda_dtype_bytes(dtype);
     if (a->rows * a->tq * a->tk == 0)
         return EBB_OK;
+    if (a->heads)
+        return is_fast(a, dtype) ? check(run_packed(a, args, true, stream), err)
+                                 : run_apart(products, a, args, true, stream, err);
     if (is_fast(a, dtype)) {
         struct cuda_attention fast = fast_of(a);
         return check(cuda_attention_grad(&fast, q, k, v, args->in[3], go, lse, args->out[0],

@@ -1,7 +1,11 @@
 /* conv.c - convolutions: channels-last by cuDNN, small ones and what it has no engine for by a kernel of our own.
  *
  * The library wants filters with channels last; ours have them first, so they are turned in the workspace (1 x 1 filters are
- * the same either way). Gradients of BF16 filters come as BF16 (its engines for F32 results are slow) and are widened. */
+ * the same either way). Gradients of BF16 filters come as BF16 (its engines for F32 results are slow) and are widened.
+ *
+ * With the three channels of a picture its engines are slow: such images stay plain and are folded in the workspace
+ * (image.cu), squares of as many pixels as the stride becoming channels, and the convolution is one of stride 1. The first
+ * one of ResNet-50 takes 0.66 ms instead of 1.76. The layouts say so: x plain, y with channels last. */
 #include <string.h>
 
 #include "base/heap.h"
@@ -38,16 +42,25 @@ static enum ebb_status library(struct kernel_context *c, struct cuda_dnn **dnn,
     return EBB_OK;
 }
 
+/* Whether the image is worth folding; never towards data. */
+static bool can_fold(const struct kernel_conv *v, enum kernel_conv_pass pass)
+{
+    return pass != KERNEL_CONV_DATA && v->dtype == KERNEL_BF16 && v->nd == 2 && v->groups == 1 &&
+           v->ci <= 4 && v->co % 8 == 0 && v->dilation[0] == 1 && v->dilation[1] == 1 &&
+           v->stride[0] == v->stride[1] && v->stride[0] <= 2 && v->in[0] % v->stride[0] == 0 &&
+           v->in[1] % v->stride[1] == 0;
+}
+
 enum ebb_status cuda_conv_choose(struct kernel_context *c, struct kernel_conv *conv,
                                  enum kernel_conv_pass pass, bool may_winograd,
                                  struct ebb_error *err)
 {
-    (void)c, (void)pass, (void)may_winograd, (void)err;
+    (void)c, (void)may_winograd, (void)err;
     conv->is_winograd = 0;
     conv->x_block = conv->y_block = 0;
     if (!conv->is_small && conv->nd >= 2 && conv->ci <= CUDA_MOST_BLOCK &&
         conv->co <= CUDA_MOST_BLOCK) {
-        conv->x_block = (int32_t)conv->ci;
+        conv->x_block = can_fold(conv, pass) ? 0 : (int32_t)conv->ci;
         conv->y_block = (int32_t)conv->co;
     }
     return EBB_OK;
@@ -77,7 +90,57 @@ static void steps_of(const int64_t *dims, int rank, bool is_last, int64_t *steps
 
 static bool is_last(const struct kernel_conv *v)
 {
-    return v->x_block != 0;
+    return v->y_block != 0;
+}
+
+static bool is_folded(const struct kernel_conv *v)
+{
+    return v->y_block && !v->x_block;
+}
+
+/* Row 2 r - pad + t of the image is row p of the folded one's r - before + a where t + shift = 2 a + p. */
+static struct cuda_image fold_of(const struct kernel_conv *v)
+{
+    int64_t f = v->stride[0];
+    struct cuda_image d = {.ci = (int)v->ci,
+                           .f = (int)f,
+                           .wide = (int)((v->ci * f * f + 7) / 8 * 8),
+                           .n = v->n,
+                           .co = v->co};
+    for (int k = 0; k < 2; k++) {
+        d.in[k] = v->in[k];
+        d.k[k] = v->k[k];
+        d.shift[k] = (f - v->pad[k] % f) % f;
+        d.before[k] = (v->pad[k] + d.shift[k]) / f;
+        d.folded[k] = (v->k[k] - 1 + d.shift[k]) / f + 1;
+        d.out[k] = v->out[k] + d.folded[k] - 1;
+    }
+    return d;
+}
+
+/* The convolution of a folded image: no border, stride 1. */
+static struct cuda_dnn_conv describe_folded(const struct kernel_conv_desc *d)
+{
+    const struct kernel_conv *v = &d->conv;
+    struct cuda_image image = fold_of(v);
+    struct cuda_dnn_conv c;
+    memset(&c, 0, sizeof c);
+    c.pass = d->pass;
+    c.rank = 4;
+    c.dtype = v->dtype;
+    c.x[0] = c.y[0] = v->n;
+    c.x[1] = c.w[1] = image.wide;
+    c.y[1] = c.w[0] = v->co;
+    for (int k = 0; k < 2; k++) {
+        c.x[2 + k] = image.out[k];
+        c.y[2 + k] = v->out[k];
+        c.w[2 + k] = image.folded[k];
+        c.stride[k] = c.dilation[k] = 1;
+    }
+    steps_of(c.x, c.rank, true, c.x_steps);
+    steps_of(c.y, c.rank, true, c.y_steps);
+    steps_of(c.w, c.rank, true, c.w_steps);
+    return c;
 }
 
 /* One spatial dimension becomes the second of two. */
@@ -85,6 +148,8 @@ static struct cuda_dnn_conv describe(const struct kernel_conv_desc *d)
 {
     const struct kernel_conv *v = &d->conv;
     struct cuda_dnn_conv c;
+    if (is_folded(v))
+        return describe_folded(d);
     memset(&c, 0, sizeof c);
     int more = v->nd == 1;
     c.pass = d->pass;
@@ -118,14 +183,27 @@ static bool is_turned(const struct kernel_conv *v)
     return is_last(v) && count_of(v->k, v->nd) > 1 && v->ci / v->groups > 1;
 }
 
-/* Filters turned, their gradient in BF16 (as the library gives it, then turned back), the library's own. */
+/* Filters turned, their gradient in BF16 (as the library gives it, then turned back), the library's own. Of a folded
+ * image: its filters, itself. */
 struct space {
     size_t turned, low, rest;
 };
 
+static struct space space_folded(const struct kernel_conv *v)
+{
+    struct cuda_image d = fold_of(v);
+    struct space s;
+    s.turned = cuda_align((size_t)(v->co * d.folded[0] * d.folded[1] * d.wide) * 2);
+    s.low = cuda_align((size_t)(v->n * d.out[0] * d.out[1] * d.wide) * 2);
+    s.rest = s.turned + s.low;
+    return s;
+}
+
 static struct space space_of(const struct kernel_conv_desc *d)
 {
     const struct kernel_conv *v = &d->conv;
+    if (is_folded(v))
+        return space_folded(v);
     size_t w =
         (size_t)(v->co * (v->ci / v->groups) * count_of(v->k, v->nd)) * cuda_dtype_bytes(v->dtype);
     struct space s;
@@ -218,6 +296,27 @@ static enum ebb_status finish(const struct kernel_conv *v, const float *bias, vo
     return EBB_OK;
 }
 
+static enum ebb_status run_folded(struct kernel_context *c, const struct kernel_conv_desc *d,
+                                  const struct cuda_dnn_plan *plan, const struct kernel_args *args,
+                                  struct ebb_error *err)
+{
+    const struct kernel_conv *v = &d->conv;
+    struct cuda_image image = fold_of(v);
+    struct space s = space_of(d);
+    struct cuda_dnn *dnn = c->convolutions->dnn;
+    unsigned char *at = args->workspace;
+    void *filter = at, *x = at + s.turned, *rest = at + s.rest;
+    EBB_TRY(check(cuda_image_fold(&image, args->in[0], x, c->stream), err));
+    if (d->pass == KERNEL_CONV_WEIGHTS) {
+        struct cuda_out to = {args->out[0], args->out_dtype[0]};
+        EBB_TRY(cuda_dnn_run(dnn, plan, x, filter, (void *)(uintptr_t)args->in[1], rest, err));
+        return check(cuda_image_filter_back(&image, filter, to, c->stream), err);
+    }
+    EBB_TRY(check(cuda_image_filter(&image, args->in[1], filter, c->stream), err));
+    EBB_TRY(cuda_dnn_run(dnn, plan, x, filter, args->out[0], rest, err));
+    return finish(v, v->has_bias ? args->in[2] : NULL, args->out[0], c->stream, err);
+}
+
 static enum ebb_status run_library(struct kernel_context *c, const struct kernel_conv_desc *d,
                                    const struct cuda_dnn_plan *plan, const struct kernel_args *args,
                                    struct ebb_error *err)
@@ -259,6 +358,8 @@ enum ebb_status cuda_conv_run(struct kernel_context *c, const struct kernel_conv
     if (!args->out[0])
         return EBB_OK;
     EBB_TRY(find(c, d, &plan, err));
+    if (plan && is_aligned && is_folded(v))
+        return run_folded(c, d, plan, args, err);
     if (plan && is_aligned)
         return run_library(c, d, plan, args, err);
     struct cuda_in a = {args->in[0], args->in_dtype[0]}, b = {args->in[1], args->in_dtype[1]};

@@ -569,6 +569,43 @@ extern "C" int cuda_each_unary_grad(int f, int64_t n, float a, float b, struct c
     return (int)cudaGetLastError();
 }
 
+template <int W>
+__device__ static inline void gate_at(int64_t i, struct cuda_in dy, struct cuda_in more,
+                                      struct cuda_in y, struct cuda_out dx)
+{
+    typed_vec<W> g = typed_load<W>(dy, i), m = typed_load<W>(more, i), s = typed_load<W>(y, i);
+#pragma unroll
+    for (int k = 0; k < W; k++)
+        g.v[k] = (g.v[k] + m.v[k]) * (s.v[k] > 0.0f ? 1.0f : 0.0f);
+    typed_store<W>(dx, i, g);
+}
+
+template <int W>
+__global__ void __launch_bounds__(THREADS)
+    gate_sum(int64_t n, struct cuda_in dy, struct cuda_in more, struct cuda_in y,
+             struct cuda_out dx)
+{
+    EACH_INDEX(i, n / W)
+    {
+        gate_at<W>(i * W, dy, more, y, dx);
+    }
+    if (W > 1 && blockIdx.x == 0 && threadIdx.x < n % W)
+        gate_at<1>(n / W * W + threadIdx.x, dy, more, y, dx);
+}
+
+extern "C" int cuda_each_gate_sum(int64_t n, struct cuda_in dy, struct cuda_in more,
+                                  struct cuda_in y, struct cuda_out dx, cuda_stream stream)
+{
+    if (n <= 0)
+        return 0;
+    if (cuda_is_aligned(dy.p) && cuda_is_aligned(more.p) && cuda_is_aligned(y.p) &&
+        cuda_is_aligned(dx.p) && n >= 8)
+        gate_sum<8><<<blocks_for(n / 8), THREADS, 0, stream>>>(n, dy, more, y, dx);
+    else
+        gate_sum<1><<<blocks_for(n), THREADS, 0, stream>>>(n, dy, more, y, dx);
+    return (int)cudaGetLastError();
+}
+
 /* ---- constants and types ---------------------------------------------------------------------- */
 
 template <int W>
@@ -613,11 +650,32 @@ __global__ void __launch_bounds__(THREADS)
         typed_put(y, n / W * W + threadIdx.x, typed_get(x, n / W * W + threadIdx.x));
 }
 
+/* A byte's share of 255, divided as the CPU does. */
+__global__ void __launch_bounds__(THREADS)
+    convert_bytes(int64_t n, const uint8_t *__restrict__ x, struct cuda_out y)
+{
+    EACH_INDEX(i, n / 8)
+    {
+        uint2 u = reinterpret_cast<const uint2 *>(x)[i];
+        typed_vec<8> v;
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            v.v[k] = __fdiv_rn((float)((k < 4 ? u.x : u.y) >> k % 4 * 8 & 0xffu), 255.0f);
+        typed_store<8>(y, i * 8, v);
+    }
+    if (blockIdx.x == 0 && threadIdx.x < n % 8)
+        typed_put(y, n / 8 * 8 + threadIdx.x, __fdiv_rn((float)x[n / 8 * 8 + threadIdx.x], 255.0f));
+}
+
 extern "C" int cuda_each_convert(int64_t n, struct cuda_in x, struct cuda_out y, cuda_stream stream)
 {
     if (n <= 0)
         return 0;
-    if (cuda_is_aligned(x.p) && cuda_is_aligned(y.p) && n >= 8)
+    if (x.dtype == KERNEL_U8 && (!cuda_is_aligned(x.p) || !cuda_is_aligned(y.p)))
+        return (int)cudaErrorMisalignedAddress;
+    if (x.dtype == KERNEL_U8)
+        convert_bytes<<<blocks_for((n + 7) / 8), THREADS, 0, stream>>>(n, (const uint8_t *)x.p, y);
+    else if (cuda_is_aligned(x.p) && cuda_is_aligned(y.p) && n >= 8)
         convert_all<8><<<blocks_for(n / 8), THREADS, 0, stream>>>(n, x, y);
     else
         convert_all<1><<<blocks_for(n), THREADS, 0, stream>>>(n, x, y);

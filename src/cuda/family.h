@@ -59,6 +59,9 @@ int cuda_each_unary(int f, int64_t n, float a, float b, struct cuda_in x, struct
                     cuda_stream stream);
 int cuda_each_unary_grad(int f, int64_t n, float a, float b, struct cuda_in dy, struct cuda_in s,
                          struct cuda_out dx, cuda_stream stream);
+/* (dy + more) where y > 0, else 0. */
+int cuda_each_gate_sum(int64_t n, struct cuda_in dy, struct cuda_in more, struct cuda_in y,
+                       struct cuda_out dx, cuda_stream stream);
 int cuda_each_binary(int f, const struct kernel_nd *nd, struct cuda_in a, struct cuda_in b,
                      struct cuda_out y, cuda_stream stream);
 int cuda_each_mask(const struct kernel_nd *nd, bool invert, float scale, float fill,
@@ -199,6 +202,24 @@ int cuda_window_resample(const struct kernel_resample_desc *d, struct cuda_in x,
                          cuda_stream stream);
 int cuda_window_channels(const struct kernel_channel_window_desc *d, struct cuda_in x,
                          struct cuda_out y, cuda_stream stream);
+
+/* ---- image.cu: images of few channels for a convolution, 16-bit numbers ------------------------------------------ */
+
+struct cuda_image {
+    int ci, f, wide;   /* channels; f x f pixels become one of `wide` channels */
+    int64_t n, co;     /* images, filters */
+    int64_t in[2];     /* rows and columns of x [n, ci, in[0], in[1]] */
+    int64_t out[2];    /* of the folded image [n, out[0], out[1], wide] */
+    int64_t before[2]; /* its border above and on the left */
+    int64_t k[2];      /* of filters [co, ci, k[0], k[1]] */
+    int64_t folded[2]; /* of folded ones [co, folded[0], folded[1], wide] */
+    int64_t shift[2];  /* zeros before their first row and column */
+};
+int cuda_image_fold(const struct cuda_image *d, const void *x, void *to, cuda_stream stream);
+int cuda_image_filter(const struct cuda_image *d, const void *w, void *to, cuda_stream stream);
+/* From the folded gradient to dw, F32 or 16 bits. */
+int cuda_image_filter_back(const struct cuda_image *d, const void *from, struct cuda_out dw,
+                           cuda_stream stream);
 
 /* ---- plain_conv.cu: any convolution, one thread per result ------------------------------------------------------- */
 

@@ -79,12 +79,14 @@ static bool takes_conv(const void *desc, const struct kernel_args *types)
 
 static bool takes_attention(const void *desc, const struct kernel_args *types)
 {
-    (void)desc;
-    return takes_one(types, 0, 3);
+    return takes_one(types, 0, ((const struct kernel_attention *)desc)->heads ? 1 : 3);
 }
 
 static bool takes_attention_grad(const void *desc, const struct kernel_args *types)
 {
+    if (((const struct kernel_attention *)desc)->heads)
+        return takes_one(types, 0, 2) && types->in_dtype[2] == KERNEL_F32 &&
+               types->in_dtype[3] == types->in_dtype[0];
     return takes_attention(desc, types) && types->in_dtype[3] == types->in_dtype[0] &&
            types->in_dtype[4] == KERNEL_F32 && types->in_dtype[5] == types->in_dtype[0];
 }
@@ -229,7 +231,11 @@ typedef struct kernel_fill_desc fill_desc;
 
 RUN(unary, unary_desc, cuda_each_unary(d->f, d->n, d->a, d->b, in(a, 0), out(a, 0), c->stream))
 RUN(unary_grad, unary_desc,
-    cuda_each_unary_grad(d->f, d->n, d->a, d->b, in(a, 0), in(a, 1), out(a, 0), c->stream))
+    !in(a, 2).p
+        ? cuda_each_unary_grad(d->f, d->n, d->a, d->b, in(a, 0), in(a, 1), out(a, 0), c->stream)
+    : d->f == KERNEL_RELU
+        ? cuda_each_gate_sum(d->n, in(a, 0), in(a, 2), in(a, 1), out(a, 0), c->stream)
+        : (int)cudaErrorInvalidValue)
 RUN(binary, binary_desc, cuda_each_binary(d->f, &d->nd, in(a, 0), in(a, 1), out(a, 0), c->stream))
 RUN(mask, mask_desc,
     cuda_each_mask(&d->nd, d->invert != 0, d->scale, d->fill, in(a, 0), in(a, 1).p, out(a, 0),
@@ -502,6 +508,7 @@ static uint32_t table_fault(struct kernel_context *c)
 
 const struct kernel_table kernel_cuda = {
     .device = "cuda",
+    .rewrites = "+head,+gate,+packed",
     .open = table_open,
     .close = table_close,
     .takes = table_takes,

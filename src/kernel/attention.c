@@ -67,11 +67,57 @@ static int64_t thread_floats(const struct kernel_attention *a)
     return (a->d + a->dv + 2 * BLOCK) * a->tk;
 }
 
-KERNEL_NEED(attention)
+/* Floats of one operand [rows, T, d] of a packed call, taken apart in the workspace. */
+static int64_t part_floats(const struct kernel_attention *a)
 {
-    need->workspace_bytes =
-        (uint64_t)kernel_threads(c) * (uint64_t)thread_floats(desc) * sizeof(float);
+    return a->rows * a->tq * a->d;
+}
+
+static uint64_t need_bytes(const struct kernel_context *c, const struct kernel_attention *a,
+                           int parts)
+{
+    int64_t floats = (int64_t)kernel_threads(c) * thread_floats(a);
+    return (uint64_t)(floats + (a->heads ? parts * part_floats(a) : 0)) * sizeof(float);
+}
+
+KERNEL_NEED(attention) /* q, k, v, o */
+{
+    need->workspace_bytes = need_bytes(c, desc, 4);
     return EBB_OK;
+}
+
+KERNEL_NEED(attention_grad) /* q, k, v, do, dq, dk, dv */
+{
+    need->workspace_bytes = need_bytes(c, desc, 7);
+    return EBB_OK;
+}
+
+/* Heads [B, H, T, d] from or to the packed [B, T, parts, H, d]. */
+struct heads_job {
+    const struct kernel_attention *a;
+    const float *from;
+    float *to;
+    int parts, part;
+    bool is_back;
+};
+
+static void heads_body(void *argument, int64_t first, int64_t last)
+{
+    const struct heads_job *j = argument;
+    int64_t heads = j->a->heads, t = j->a->tq, d = j->a->d;
+    for (int64_t row = first; row < last; row++)
+        for (int64_t i = 0; i < t; i++) {
+            int64_t packed =
+                (((row / heads * t + i) * j->parts + j->part) * heads + row % heads) * d;
+            int64_t plain = (row * t + i) * d;
+            memcpy(j->to + (j->is_back ? packed : plain), j->from + (j->is_back ? plain : packed),
+                   (size_t)d * sizeof(float));
+        }
+}
+
+static enum ebb_status turn_heads(struct kernel_context *c, struct heads_job job)
+{
+    return kernel_parallel(c, job.a->rows, 1, heads_body, &job);
 }
 
 /* Keys that some query of i0 .. i0 + count - 1 may see. */
@@ -151,9 +197,31 @@ static void forward_body(void *argument, int64_t first, int64_t last)
     }
 }
 
+static enum ebb_status run_packed(struct kernel_context *c, const struct kernel_attention *a,
+                                  const struct kernel_args *args)
+{
+    int64_t n = part_floats(a);
+    float *parts = (float *)args->workspace + (int64_t)kernel_threads(c) * thread_floats(a);
+    for (int p = 0; p < 3; p++)
+        EBB_TRY(turn_heads(c, (struct heads_job){a, args->in[0], parts + p * n, 3, p, false}));
+    struct attention_job job = {.a = a,
+                                .q = parts,
+                                .k = parts + n,
+                                .v = parts + 2 * n,
+                                .out = args->out[0] ? parts + 3 * n : NULL,
+                                .lse = args->out[1],
+                                .workspace = args->workspace,
+                                .workspace_floats = thread_floats(a)};
+    EBB_TRY(kernel_parallel(c, a->rows, 1, forward_body, &job));
+    return job.out ? turn_heads(c, (struct heads_job){a, job.out, args->out[0], 1, 0, true})
+                   : EBB_OK;
+}
+
 KERNEL_CPU(attention)
 {
     const struct kernel_attention *a = desc;
+    if (a->heads)
+        return run_packed(c, a, args);
     struct attention_job job = {.a = a,
                                 .q = args->in[0],
                                 .k = args->in[1],
@@ -211,9 +279,37 @@ static void backward_body(void *argument, int64_t first, int64_t last)
     }
 }
 
+static enum ebb_status run_packed_grad(struct kernel_context *c, const struct kernel_attention *a,
+                                       const struct kernel_args *args)
+{
+    int64_t n = part_floats(a);
+    float *parts = (float *)args->workspace + (int64_t)kernel_threads(c) * thread_floats(a);
+    for (int p = 0; p < 3; p++)
+        EBB_TRY(turn_heads(c, (struct heads_job){a, args->in[0], parts + p * n, 3, p, false}));
+    EBB_TRY(turn_heads(c, (struct heads_job){a, args->in[3], parts + 3 * n, 1, 0, false}));
+    struct attention_job job = {.a = a,
+                                .q = parts,
+                                .k = parts + n,
+                                .v = parts + 2 * n,
+                                .lse_in = args->in[2],
+                                .d_o = parts + 3 * n,
+                                .dq = parts + 4 * n,
+                                .dk = parts + 5 * n,
+                                .dv = parts + 6 * n,
+                                .workspace = args->workspace,
+                                .workspace_floats = thread_floats(a)};
+    EBB_TRY(kernel_parallel(c, a->rows, 1, backward_body, &job));
+    for (int p = 0; p < 3; p++)
+        EBB_TRY(
+            turn_heads(c, (struct heads_job){a, parts + (4 + p) * n, args->out[0], 3, p, true}));
+    return EBB_OK;
+}
+
 KERNEL_CPU(attention_grad)
 {
     const struct kernel_attention *a = desc;
+    if (a->heads)
+        return run_packed_grad(c, a, args);
     struct attention_job job = {.a = a,
                                 .q = args->in[0],
                                 .k = args->in[1],

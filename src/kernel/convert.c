@@ -24,14 +24,18 @@ CONVERT(bf16_to_f16, uint16_t, uint16_t, kernel_to_f16(kernel_from_bf16(x[i])))
 CONVERT(f16_to_float, uint16_t, float, kernel_from_f16(x[i]))
 CONVERT(f16_to_bf16, uint16_t, uint16_t, kernel_to_bf16(kernel_from_f16(x[i])))
 CONVERT(half_to_half, uint16_t, uint16_t, x[i])
+CONVERT(byte_to_float, uint8_t, float, (float)x[i] / 255.0f)
+CONVERT(byte_to_bf16, uint8_t, uint16_t, kernel_to_bf16((float)x[i] / 255.0f))
+CONVERT(byte_to_f16, uint8_t, uint16_t, kernel_to_f16((float)x[i] / 255.0f))
 
 void kernel_convert(const struct kernel_context *c, int64_t n, int from, const void *x, int to,
                     void *y)
 {
-    static const kernel_body bodies[3][3] = {
+    static const kernel_body bodies[KERNEL_DTYPES][3] = {
         [KERNEL_F32] = {float_to_float, float_to_bf16, float_to_f16},
         [KERNEL_BF16] = {bf16_to_float, half_to_half, bf16_to_f16},
         [KERNEL_F16] = {f16_to_float, f16_to_bf16, half_to_half},
+        [KERNEL_U8] = {byte_to_float, byte_to_bf16, byte_to_f16},
     };
     struct convert_job job = {x, y};
     kernel_parallel(c, n, KERNEL_GRAIN, bodies[from][to], &job);

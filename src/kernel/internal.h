@@ -66,8 +66,9 @@ typedef enum ebb_status kernel_cpu_needs(struct kernel_context *c, const void *d
                                          const struct kernel_args *types, struct kernel_need *need,
                                          struct ebb_error *err);
 kernel_cpu_needs kernel_need_matmul, kernel_need_conv, kernel_need_attention,
-    kernel_need_layer_norm_grad, kernel_need_product_entropy, kernel_need_product_entropy_grad,
-    kernel_need_product_entropy_step, kernel_need_update, kernel_need_update_split;
+    kernel_need_attention_grad, kernel_need_layer_norm_grad, kernel_need_product_entropy,
+    kernel_need_product_entropy_grad, kernel_need_product_entropy_step, kernel_need_update,
+    kernel_need_update_split;
 
 #define X(name, text, type) kernel_cpu_runs kernel_cpu_##text;
 KERNEL_FAMILY_LIST(X)

@@ -231,7 +231,9 @@ struct kernel_attention {
     float scale;
     int32_t is_causal;
     int32_t mask_rows; /* 0: none; else mask is [mask_rows, tq, tk] with rows % mask_rows == 0 */
-    int32_t zero;
+    int32_t
+        heads; /* 0: as above. Else packed: one x [rows / heads, T, 3, heads, d] of queries, keys
+                      and values, tq = tk, d = dv, no mask; o [rows / heads, T, heads, d] */
     int64_t mask_period; /* mask row of r = (r / mask_period) % mask_rows */
 };
 
@@ -462,20 +464,20 @@ struct kernel_adam_step_desc {
  * weights, weights and biases of norms, loss, scalars, states: always F32.
  *
  *   unary                 x -> y
- *   unary_grad            dy, s -> dx
+ *   unary_grad            dy, s [, more] -> dx; more is added to dy first, and the sum rounded
  *   binary                a, b -> y
  *   mask                  x, m (U8) -> y
  *   where                 m (U8), a, b -> y
  *   truth                 x (I64, F32) -> y (U8)
  *   copy                  from -> to, one type of any size
  *   fill                  -> y
- *   convert               x -> y, each F32, BF16 or F16
+ *   convert               x -> y, each F32, BF16 or F16; or x U8: a byte's share of 255
  *   reduce                x -> y (F32)
  *   lines                 x -> y (F32; argmax I64); gradients: dy, y -> dx (F32)
  *   matmul                a, b [, bias] -> c
  *   conv                  a, b [, bias] -> out
- *   attention             q, k, v [, mask] -> o, lse
- *   attention_grad        q, k, v, o, lse, do [, mask] -> dq, dk, dv
+ *   attention             q, k, v [, mask] -> o, lse; packed: x -> o, lse
+ *   attention_grad        q, k, v, o, lse, do [, mask] -> dq, dk, dv; packed: x, o, lse, do -> dx
  *   batch_norm_stats      x -> mean, var (biased)
  *   batch_norm            x, [w], [b], mean, var [, r] -> y
  *   batch_norm_grad       dy, x, w, b, mean, var -> dx, dw, db, through the statistics as well
@@ -576,7 +578,7 @@ struct kernel_context; /* begins with struct kernel_head; one thread uses it at 
 
 struct kernel_table {
     const char *device;
-    unsigned rewrites; /* OPS_PASS_* that are on at the start; 0: those of ops */
+    const char *rewrites; /* on at the start, as changes of those of ops: "+head"; NULL: no other */
     enum ebb_status (*open)(struct kernel_context **context, struct device *device,
                             const struct profile *profile, int threads, struct ebb_error *err);
     void (*close)(struct kernel_context *context);

@@ -77,7 +77,7 @@ static inline float pow_fast(float x, float e)
     X(mul_scalar, v *a, a)
 
 struct unary_job {
-    const float *x, *s;
+    const float *x, *s, *more;
     float *y;
     float a, b;
 };
@@ -128,10 +128,30 @@ KERNEL_CPU(unary)
     return kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].forward, &job);
 }
 
+/* Two gradients, added, through a relu: what the sum and its gradient would make one after the other. */
+KERNEL_CLONES static void backward_sum(void *argument, int64_t first, int64_t last)
+{
+    const struct unary_job *j = argument;
+    const float *dy = j->x, *more = j->more, *saved = j->s;
+    float *dx = j->y;
+    KERNEL_EACH for (int64_t i = first; i < last; i++)
+    {
+        dx[i] = (dy[i] + more[i]) * (saved[i] > 0.0f ? 1.0f : 0.0f);
+    }
+}
+
 KERNEL_CPU(unary_grad)
 {
     const struct kernel_unary_desc *d = desc;
-    struct unary_job job = {
-        .x = args->in[0], .s = args->in[1], .y = args->out[0], .a = d->a, .b = d->b};
+    struct unary_job job = {.x = args->in[0],
+                            .s = args->in[1],
+                            .more = args->in_count > 2 ? args->in[2] : NULL,
+                            .y = args->out[0],
+                            .a = d->a,
+                            .b = d->b};
+    if (job.more && d->f != KERNEL_RELU)
+        return ebb_fail(err, EBB_EINTERNAL, "unary_grad: a sum goes through a relu alone");
+    if (job.more)
+        return kernel_parallel(c, d->n, KERNEL_GRAIN, backward_sum, &job);
     return kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].backward, &job);
 }

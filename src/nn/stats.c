@@ -29,6 +29,9 @@ static double product_flops(const struct tensor_session *s, const struct tensor_
 static double attention_flops(const struct tensor_session *s, const struct tensor_node *n)
 {
     const struct tensor_view *q = tensor_view_of(s, n->inputs[0]);
+    bool is_packed = n->input_count == 1 || (n->input_count == 4 && n->output_count == 1);
+    if (is_packed) /* [B, T, 3 x width] alone, or before what the gradient needs beside it */
+        return 4.0 / 3.0 * (double)tensor_count(q) * (double)q->dims[1];
     const struct tensor_view *k = tensor_view_of(s, n->inputs[1]);
     const struct tensor_view *v = tensor_view_of(s, n->inputs[2]);
     if (q->rank < 3 || k->rank < 3 || v->rank < 3)

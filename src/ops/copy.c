@@ -13,6 +13,7 @@ enum {
     ROW_TILE,
     ROW_SHUFFLE,
     ROW_CAST,
+    ROW_UNIT,
     ROW_COUNT
 };
 
@@ -437,6 +438,20 @@ static void grad_cast(struct ops_backward *b)
     b->gin[0] = ops_cast(b->session, b->gout[0], tensor_view_of(b->session, b->in[0])->dtype);
 }
 
+/* Pictures as bytes: a quarter of what is sent, and of what is kept. */
+static enum ebb_status infer_unit(struct ops_infer *i, struct ebb_error *err)
+{
+    if (i->in[0]->dtype != TENSOR_U8)
+        return ops_wrong(i, err, "bytes (U8) are needed");
+    ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
+    return EBB_OK;
+}
+
+tensor_id ops_unit(struct tensor_session *s, tensor_id x)
+{
+    return ops_emit(s, &rows[ROW_UNIT], NULL, 1, &x);
+}
+
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 static const struct ops_field reps_fields[] = {{"reps", OPS_INTS, 0, NULL, true}, {0}};
@@ -474,6 +489,9 @@ static const struct ops_def rows[ROW_COUNT] = {
     [ROW_CAST] = {OPS_PRIMITIVE("cast", 1, 1, infer_cast, CONVERT, ops_describe_count, grad_cast),
                   .attr_bytes = sizeof(int64_t), .is_internal = true, .blocked = 1,
                   .blocked_out = 1},
+    [ROW_UNIT] = {OPS_PRIMITIVE("unit", 1, 1, infer_unit, CONVERT, ops_describe_count,
+                                ops_grad_none),
+                  .is_internal = true},
 };
 
 const struct ops_family ops_copy_family = {rows, ROW_COUNT};

@@ -7,7 +7,8 @@ struct scalars {
 
 enum { /* rows of the table: functions, their gradients, then the rest */
        ROW_UNARY_GRAD = KERNEL_UNARY_COUNT,
-       ROW_MASK = ROW_UNARY_GRAD + KERNEL_UNARY_COUNT,
+       ROW_GATE_SUM = ROW_UNARY_GRAD + KERNEL_UNARY_COUNT,
+       ROW_MASK,
        ROW_WHERE,
        ROW_TRUTH,
        ROW_BINARY,
@@ -85,6 +86,8 @@ static void grad_unary(struct ops_backward *b)
         b->gin[0] = ops_mul_scalar(b->session, b->gout[0], a->a);
     else if (share.v)
         b->gin[0] = ops_binary(b->session, KERNEL_GATE, share, b->out[0]);
+    else if (f == KERNEL_RELU)
+        b->gin[0] = ops_relu_grad(b->session, b->gout[0], b->out[0]);
     else
         b->gin[0] = unary_grad(b->session, f, b->gout[0], saves_y[f] ? b->out[0] : b->in[0], a);
 }
@@ -220,9 +223,38 @@ tensor_id ops_mul_scalar(struct tensor_session *s, tensor_id x, float value)
     return ops_unary(s, KERNEL_MUL_SCALAR, x, value, 0);
 }
 
+/* Asked where a gradient goes through a relu. */
+const struct ops_rewrite ops_gate_rewrite = {"gate", OPS_PASS_GATE, .is_default = false};
+
+/* Whether dy is the sum of two gradients as large as itself, and which. */
+static bool is_sum(const struct tensor_session *s, tensor_id dy, tensor_id *parts)
+{
+    struct tensor_node n = tensor_node_at(s, tensor_producer(s, dy));
+    const struct tensor_view *v = tensor_view_of(s, dy);
+    if (n.def != &rows[ROW_BINARY + KERNEL_ADD])
+        return false;
+    for (int k = 0; k < 2; k++) {
+        const struct tensor_view *p = tensor_view_of(s, n.inputs[k]);
+        if (!tensor_same_shape(p, v) || p->dtype != v->dtype || p->block != v->block)
+            return false;
+        parts[k] = n.inputs[k];
+    }
+    return true;
+}
+
 tensor_id ops_relu_grad(struct tensor_session *s, tensor_id dy, tensor_id y)
 {
-    return unary_grad(s, KERNEL_RELU, dy, y, &(struct scalars){0, 0});
+    const struct scalars none = {0, 0};
+    tensor_id parts[2];
+    if (ops_has_pass(s, OPS_PASS_GATE) && is_sum(s, dy, parts))
+        return ops_emit(s, &rows[ROW_GATE_SUM], &none, 3, (tensor_id[]){parts[0], y, parts[1]});
+    return unary_grad(s, KERNEL_RELU, dy, y, &none);
+}
+
+static void grad_gate_sum(struct ops_backward *b)
+{
+    tensor_id g = ops_relu_grad(b->session, b->gout[0], b->in[1]);
+    b->gin[0] = b->gin[2] = g;
 }
 
 static tensor_id build_gelu(struct ops_build *b)
@@ -506,9 +538,13 @@ static const struct ops_def rows[ROW_COUNT] = {
                   OPS_ATTR(struct scalars, NULL, NULL), EACH(3)},
     KERNEL_UNARY_LIST(X)
 #undef X
-        [ROW_MASK] = {OPS_PRIMITIVE("mask", 2, 2, infer_mask, MASK, describe_mask, grad_mask),
-                      .strided = 3, .low_rule = OPS_LOW_WHOLE, .low_out = 1,
-                      .attr_bytes = sizeof(struct mask_attr), .is_internal = true},
+        [ROW_GATE_SUM] = {OPS_PRIMITIVE("relu_grad_sum", 3, 3, infer_same, UNARY_GRAD,
+                                        describe_unary, grad_gate_sum),
+                          .variant = KERNEL_RELU, .is_internal = true,
+                          OPS_ATTR(struct scalars, NULL, NULL), EACH(7)},
+    [ROW_MASK] = {OPS_PRIMITIVE("mask", 2, 2, infer_mask, MASK, describe_mask, grad_mask),
+                  .strided = 3, .low_rule = OPS_LOW_WHOLE, .low_out = 1,
+                  .attr_bytes = sizeof(struct mask_attr), .is_internal = true},
     [ROW_WHERE] = {OPS_PRIMITIVE("where", 3, 3, infer_where, WHERE, describe_nd, grad_where),
                    .strided = 7, .low_rule = OPS_LOW_WHOLE, .low_out = 1, .build = build_where},
     [ROW_TRUTH] = {OPS_PRIMITIVE("truth", 1, 1, infer_truth, TRUTH, ops_describe_count,

@@ -241,7 +241,9 @@ struct ops_rewrite {
     X(entropy)                                                                                     \
     X(conv_relu)                                                                                   \
     X(linear_relu)                                                                                 \
-    X(over)
+    X(over)                                                                                        \
+    X(gate)                                                                                        \
+    X(packed)
 #define X(name) extern const struct ops_rewrite ops_##name##_rewrite;
 OPS_REWRITES(X)
 #undef X
@@ -260,7 +262,6 @@ static inline tensor_id ops_output(tensor_id first, uint32_t i)
     return first.v ? (tensor_id){first.v + i} : TENSOR_NONE;
 }
 
-unsigned ops_rewrite_defaults(void); /* those that are on at the start */
 static inline bool ops_has_pass(const struct tensor_session *s, unsigned pass)
 {
     const struct kernel_head *kernels = tensor_backend(s);

@@ -98,6 +98,7 @@ tensor_id ops_contiguous(struct tensor_session *s, tensor_id x);
 tensor_id ops_detach(struct tensor_session *s, tensor_id x); /* the same bytes, no gradient */
 tensor_id ops_matmul(struct tensor_session *s, tensor_id a, tensor_id b, bool ta, bool tb);
 tensor_id ops_cast(struct tensor_session *s, tensor_id x, enum tensor_dtype dtype);
+tensor_id ops_unit(struct tensor_session *s, tensor_id x); /* bytes 0 to 255 as numbers 0 to 1 */
 /* Dropout with Philox coordinates (seed, instance, *step): step is an I64 tensor of one element. */
 tensor_id ops_dropout(struct tensor_session *s, tensor_id x, tensor_id step, float p, uint64_t seed,
                       uint32_t instance);
@@ -232,10 +233,20 @@ enum ops_pass {
     /* Off at the start: as ENTROPY, and before it, but the gradients are made while the logits are
      * there: no product is made twice, for a gradient of the weights that lives from there on. */
     OPS_PASS_HEAD = 2048,
+    /* Off at the start: the sum of two gradients and the gradient of a relu behind it in one op; the
+     * same bits with a third less traffic, for one more large tensor at a time. */
+    OPS_PASS_GATE = 4096,
+    /* Off at the start: attention on the packed projection as it lies, queries, keys and values side
+     * by side in a token: no permuting copies, neither of its gradient; the same bits. */
+    OPS_PASS_PACKED = 8192,
 };
+/* Which are on at the start is a matter of the table (kernel_table.rewrites). */
 void ops_backend_set_passes(void *backend, unsigned passes);
-/* "layout,norm": exactly these; "+entropy,-norm": the ones on at the start and not, changed;
- * "none". EBB_EINPUT names what is unknown and what is allowed. NULL: those on at the start. */
-enum ebb_status ops_rewrites_parse(const char *text, unsigned *passes, struct ebb_error *err);
+unsigned ops_backend_passes(const void *backend);
+unsigned ops_rewrite_defaults(void); /* of a table that says nothing else */
+/* "layout,norm": exactly these; "+entropy,-norm": those of `start`, changed; "none". EBB_EINPUT names
+ * what is unknown and what is allowed. NULL: those of `start`. */
+enum ebb_status ops_rewrites_parse(const char *text, unsigned start, unsigned *passes,
+                                   struct ebb_error *err);
 
 #endif

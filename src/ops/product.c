@@ -221,7 +221,13 @@ static enum ebb_status infer_attention(struct ops_infer *i, struct ebb_error *er
 {
     const struct kernel_attention *a = i->attr;
     EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
-    ops_out(i, TENSOR_F32, 3, (int64_t[]){a->rows, a->tq, a->dv});
+    if (i->in_count < 3 &&
+        (!a->heads || a->rows % a->heads || tensor_count(i->in[0]) != 3 * a->rows * a->tq * a->d))
+        return ops_wrong(i, err, "queries, keys and values are needed, or all three packed");
+    if (a->heads)
+        ops_out(i, TENSOR_F32, 3, (int64_t[]){a->rows / a->heads, a->tq, a->heads * a->dv});
+    else
+        ops_out(i, TENSOR_F32, 3, (int64_t[]){a->rows, a->tq, a->dv});
     ops_out(i, TENSOR_F32, 2, (int64_t[]){a->rows, a->tq});
     i->flops = 2.0 * (double)a->rows * (double)a->tq * (double)a->tk * (double)(a->d + a->dv);
     return EBB_OK;
@@ -232,12 +238,12 @@ static void describe_attention(const struct ops_views *v, void *desc)
     memcpy(desc, v->attr, sizeof(struct kernel_attention));
 }
 
-/* q, k, v, o, lse, dO [, mask] -> dq, dk, dv */
+/* q, k, v, o, lse, dO [, mask] -> dq, dk, dv; packed: x, o, lse, dO -> dx */
 static enum ebb_status infer_attention_grad(struct ops_infer *i, struct ebb_error *err)
 {
     const struct kernel_attention *a = i->attr;
     EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < (a->heads ? 1 : 3); k++)
         ops_out(i, TENSOR_F32, 3, i->in[k]->dims);
     i->flops = 5.0 * (double)a->rows * (double)a->tq * (double)a->tk * (double)(a->d + a->dv);
     return EBB_OK;
@@ -269,13 +275,24 @@ static tensor_id mask_grad(struct ops_backward *b)
     return ops_reduce_dims(s, "sum", ops_mul(s, p, ops_sub(s, dp, dot)), 2, false);
 }
 
+static void grad_packed(struct ops_backward *b)
+{
+    tensor_id in[4] = {b->in[0], b->out[0], b->out[1], b->gout[0]};
+    b->gin[0] = ops_emit(b->session, &rows[ROW_ATTENTION_GRAD], b->attr, 4, in);
+}
+
 static void grad_attention(struct ops_backward *b)
 {
+    const struct kernel_attention *a = b->attr;
     tensor_id in[7] = {b->in[0], b->in[1], b->in[2], b->out[0], b->out[1], b->gout[0]};
     if (!b->gout[0].v)
         return;
     if (b->gout[1].v) {
         tensor_fail(b->session, EBB_EUNSUPPORTED, "attention: has no second derivative");
+        return;
+    }
+    if (a->heads) {
+        grad_packed(b);
         return;
     }
     if (b->in_count > 3 && b->needs[3])
@@ -372,6 +389,62 @@ static tensor_id build_attention(struct ops_build *b)
                        q.dims);
 }
 
+/* The parts of one projection, [B, T, 3, H, d] permuted and copied: then it serves as it lies. */
+static bool match_packed(const struct ops_build *b, struct ops_match *m)
+{
+    const struct tensor_session *s = b->s;
+    tensor_id copy = TENSOR_NONE;
+    if (b->in_count != 3)
+        return false;
+    for (uint32_t k = 0; k < 3; k++) {
+        tensor_id part = b->in[k];
+        struct tensor_node n = tensor_node_at(s, tensor_producer(s, part));
+        while (n.def && strcmp(ops_name(n.def), "reshape") == 0) {
+            part = n.inputs[0];
+            n = tensor_node_at(s, tensor_producer(s, part));
+        }
+        if (!n.def || strcmp(ops_name(n.def), "split") != 0 || part.v != n.first_output.v + k ||
+            (k > 0 && n.inputs[0].v != copy.v))
+            return false;
+        copy = n.inputs[0];
+    }
+    struct tensor_node n = tensor_node_at(s, tensor_producer(s, copy));
+    if (!n.def || strcmp(ops_name(n.def), "copy") != 0)
+        return false;
+    m->node = tensor_node_at(s, tensor_producer(s, n.inputs[0]));
+    if (!m->node.def || strcmp(ops_name(m->node.def), "permute") != 0)
+        return false;
+    const struct tensor_view *x = tensor_view_of(s, m->node.inputs[0]),
+                             *q = tensor_view_of(s, b->in[0]), *p = tensor_view_of(s, n.inputs[0]);
+    return x->rank == 5 && tensor_is_dense(x) && !x->block && x->dims[2] == 3 && q->rank == 4 &&
+           q->dims[0] == x->dims[0] && q->dims[1] == x->dims[3] && q->dims[2] == x->dims[1] &&
+           q->dims[3] == x->dims[4] && p->strides[0] == x->strides[2] &&
+           p->strides[1] == x->strides[0] && p->strides[2] == x->strides[3] &&
+           p->strides[3] == x->strides[1];
+}
+
+static tensor_id replace_packed(const struct ops_build *b, const struct ops_match *m)
+{
+    struct tensor_session *s = b->s;
+    const struct attention_attr *t = b->attr;
+    struct tensor_view x = *tensor_view_of(s, m->node.inputs[0]);
+    int64_t n = x.dims[0], tokens = x.dims[1], heads = x.dims[3], d = x.dims[4];
+    struct kernel_attention a;
+    memset(&a, 0, sizeof a);
+    a.rows = n * heads;
+    a.tq = a.tk = tokens;
+    a.d = a.dv = d;
+    a.scale = isnan(t->scale) ? (float)(1.0 / sqrt((double)d)) : t->scale;
+    a.is_causal = t->causal;
+    a.heads = (int32_t)heads;
+    tensor_id packed = ops_reshape(s, m->node.inputs[0], 3, (int64_t[]){n, tokens, 3 * heads * d});
+    tensor_id y = ops_emit(s, &rows[ROW_ATTENTION_ROWS], &a, 1, &packed);
+    return ops_transpose(s, ops_reshape(s, y, 4, (int64_t[]){n, tokens, heads, d}), 1, 2);
+}
+
+const struct ops_rewrite ops_packed_rewrite = {"packed",    OPS_PASS_PACKED, false,
+                                               "attention", match_packed,    replace_packed};
+
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 static const struct ops_field matmul_fields[] = {
@@ -390,11 +463,11 @@ static const struct ops_def rows[ROW_COUNT] = {
                      OPS_ATTR(struct matmul_attr, NULL, NULL), .low_rule = OPS_LOW_WHOLE,
                      .low_out = 1, .strided = 3, .is_internal = true},
     [ROW_LINEAR] = {OPS_COMPOSITE("linear", 2, 3, build_linear)},
-    [ROW_ATTENTION_ROWS] = {OPS_PRIMITIVE("attention_rows", 3, 4, infer_attention, ATTENTION,
+    [ROW_ATTENTION_ROWS] = {OPS_PRIMITIVE("attention_rows", 1, 4, infer_attention, ATTENTION,
                                           describe_attention, grad_attention),
                             .attr_bytes = sizeof(struct kernel_attention), .is_internal = true,
                             .low_rule = OPS_LOW_WHOLE, .low_out = 1},
-    [ROW_ATTENTION_GRAD] = {OPS_PRIMITIVE("attention_grad", 6, 7, infer_attention_grad,
+    [ROW_ATTENTION_GRAD] = {OPS_PRIMITIVE("attention_grad", 4, 7, infer_attention_grad,
                                           ATTENTION_GRAD, describe_attention, NULL),
                             .attr_bytes = sizeof(struct kernel_attention), .is_internal = true,
                             .low_rule = OPS_LOW_WHOLE, .low_out = 7},

@@ -74,9 +74,10 @@ static enum ebb_status change(const char *name, size_t length, unsigned *passes,
     return unknown(name, length, err);
 }
 
-enum ebb_status ops_rewrites_parse(const char *text, unsigned *passes, struct ebb_error *err)
+enum ebb_status ops_rewrites_parse(const char *text, unsigned start, unsigned *passes,
+                                   struct ebb_error *err)
 {
-    unsigned set = !text || *text == '+' || *text == '-' ? ops_rewrite_defaults() : 0;
+    unsigned set = !text || *text == '+' || *text == '-' ? start : 0;
     while (text) {
         size_t skipped = strspn(text, " "), length = strcspn(text + skipped, ", ");
         EBB_TRY(change(text + skipped, length, &set, err));

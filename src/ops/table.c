@@ -475,8 +475,15 @@ enum ebb_status ops_backend_create(void **backend, const struct kernel_table *ta
     struct kernel_context *c;
     table = table ? table : &kernel_cpu;
     EBB_TRY(table->open(&c, device, profile, threads, err));
+    unsigned passes = 0;
+    enum ebb_status status =
+        ops_rewrites_parse(table->rewrites, ops_rewrite_defaults(), &passes, err);
+    if (status != EBB_OK) {
+        table->close(c);
+        return status;
+    }
     *backend = c;
-    ops_backend_set_passes(c, table->rewrites ? table->rewrites : ops_rewrite_defaults());
+    ops_backend_set_passes(c, passes);
     return EBB_OK;
 }
 
@@ -485,6 +492,11 @@ void ops_backend_destroy(void *backend)
     const struct kernel_head *head = backend;
     if (head)
         head->table->close(backend);
+}
+
+unsigned ops_backend_passes(const void *backend)
+{
+    return ((const struct kernel_head *)backend)->options;
 }
 
 void ops_backend_set_passes(void *backend, unsigned passes)

@@ -139,7 +139,7 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
     ebb_jsonw_array_end(w);
     ebb_jsonw_key(w, "data");
     if (t->loader) {
-        data_loader_save(t->loader, &position);
+        train_position(t, &position);
         data_position_write(&position, w);
     } else {
         ebb_jsonw_null(w);
@@ -438,6 +438,7 @@ static enum ebb_status resume(struct train_trial *t, struct ebb_arena *arena, co
     EBB_TRY(check_tensors(t, optimizer, path, false, is_inside, err));
     if (t->loader) {
         EBB_TRY(data_position_read(ebb_doc_get(root, "data"), &position, err));
+        train_recall(t);
         EBB_TRY(data_loader_restore(t->loader, &position, err));
     }
     EBB_TRY(copy_tensors(t, weights, TRAIN_ITEM, err));

@@ -306,7 +306,7 @@ static void read_memory(const struct section *s)
                           "found \"split\", allowed with opt.ema is fp32");
     struct ebb_error err;
     unsigned passes;
-    if (ops_rewrites_parse(d->config.rewrites, &passes, &err) != EBB_OK)
+    if (ops_rewrites_parse(d->config.rewrites, 0, &passes, &err) != EBB_OK)
         ebb_reading_wrong(s->reading, &s->path, s->map, "rewrites", err.message);
 }
 

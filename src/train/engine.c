@@ -83,8 +83,6 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     e->ways.profile = options->costs ? options->costs : profile_builtin();
     unsigned passes = 0;
     enum ebb_status status = train_ways_name(&e->ways, options->policy, err);
-    if (status == EBB_OK)
-        status = ops_rewrites_parse(options->rewrites, &passes, err);
     if (status == EBB_OK && options->file_path) {
         size_t n = strlen(options->file_path) + 1;
         e->file_path = ebb_alloc(n);
@@ -94,6 +92,8 @@ enum ebb_status train_engine_create(struct train_engine **engine,
             status = ebb_no_memory(err, n);
     }
     EBB_THEN(status, open_place(e, err));
+    EBB_THEN(status,
+             ops_rewrites_parse(options->rewrites, ops_backend_passes(e->backend), &passes, err));
     if (status == EBB_OK)
         ops_backend_set_passes(e->backend, passes);
     return EBB_HAND_OUT(status, engine, e, train_engine_destroy);
@@ -145,6 +145,11 @@ int train_engine_threads(const struct train_engine *e)
 const char *train_engine_bits(const struct train_engine *e)
 {
     return e->place.bits;
+}
+
+bool train_engine_is_hidden(const struct train_engine *e)
+{
+    return !e->device->table->is_host_visible && !e->device->table->is_clock;
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */

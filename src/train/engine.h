@@ -59,6 +59,8 @@ void *train_engine_backend(const struct train_engine *engine);
 int train_engine_threads(const struct train_engine *engine);
 /* What results depend on besides: "cpu", or the kind of another device. */
 const char *train_engine_bits(const struct train_engine *engine);
+/* Whether steps run where the host cannot reach: it has nothing to do meanwhile. */
+bool train_engine_is_hidden(const struct train_engine *engine);
 
 struct train_program_info {
     uint64_t persistent_bytes,

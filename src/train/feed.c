@@ -1,8 +1,9 @@
 /* feed.c - a trial and its data: the set is opened and told to the model, the loader made, rooms for
- * batches taken. */
+ * batches taken, batches handed out. */
 #include <inttypes.h>
 
 #include "base/heap.h"
+#include "base/thread.h"
 #include "train/trial.h"
 
 static void adapt(struct train_trial *t)
@@ -112,10 +113,88 @@ enum ebb_status train_stage(struct train_trial *t, struct ebb_error *err)
         if (!ebb_mul_size(t->info->fields[f].bytes, most, &bytes))
             return ebb_fail(err, EBB_ELIMIT, "a batch of %" PRId64 " samples is too large",
                             (int64_t)most);
+        bool has_spare = train_engine_is_hidden(t->engine);
         t->fields[f] = ebb_alloc_aligned(64, bytes);
-        if (!t->fields[f])
+        if (has_spare)
+            t->spare[f] = ebb_alloc_aligned(64, bytes);
+        if (!t->fields[f] || (has_spare && !t->spare[f]))
             return ebb_no_memory(err, bytes);
-        t->staging_bytes += bytes;
+        t->staging_bytes += has_spare ? 2 * bytes : bytes;
     }
     return EBB_OK;
+}
+
+/* ---- batches -------------------------------------------------------------------------------------
+ *
+ * While a device runs a step the host has nothing to do: where that is so, the next batch is copied
+ * together meanwhile. Where the host runs the kernels itself, only the loader's workers read ahead. */
+
+static void *load_ahead(void *argument)
+{
+    struct train_trial *t = argument;
+    t->ahead.status = data_loader_next(t->loader, t->spare, &t->ahead.batch, &t->ahead.error);
+    return NULL;
+}
+
+static void begin_ahead(struct train_trial *t)
+{
+    if (!train_engine_is_hidden(t->engine))
+        return;
+    data_loader_save(t->loader, &t->ahead.position);
+    data_loader_stats(t->loader, &t->ahead.stats);
+    t->ahead.is_under_way = ebb_thread_start(&t->ahead.thread, load_ahead, t) == 0;
+}
+
+static void end_ahead(struct train_trial *t)
+{
+    pthread_join(t->ahead.thread, NULL);
+    t->ahead.is_under_way = false;
+}
+
+enum ebb_status train_next_batch(struct train_trial *t, struct data_batch *batch,
+                                 struct ebb_error *err)
+{
+    struct data_batch b;
+    if (!t->ahead.is_under_way) {
+        EBB_TRY(data_loader_next(t->loader, t->fields, &b, err));
+    } else {
+        end_ahead(t);
+        if (t->ahead.status != EBB_OK) {
+            if (err)
+                *err = t->ahead.error;
+            return t->ahead.status;
+        }
+        b = t->ahead.batch;
+        for (size_t f = 0; f < DATA_MAX_FIELDS; f++) {
+            void *made = t->spare[f];
+            t->spare[f] = t->fields[f];
+            t->fields[f] = made;
+        }
+    }
+    *batch = b;
+    if (b.count)
+        begin_ahead(t);
+    return EBB_OK;
+}
+
+void train_position(const struct train_trial *t, struct data_position *position)
+{
+    if (t->ahead.is_under_way)
+        *position = t->ahead.position;
+    else
+        data_loader_save(t->loader, position);
+}
+
+void train_loader_stats(const struct train_trial *t, struct data_stats *stats)
+{
+    if (t->ahead.is_under_way)
+        *stats = t->ahead.stats;
+    else
+        data_loader_stats(t->loader, stats);
+}
+
+void train_recall(struct train_trial *t)
+{
+    if (t->ahead.is_under_way)
+        end_ahead(t);
 }

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/thread.h"
+
 static const char *const twins[][4] = {
     {"tokens", "input_ids", "ids", "words"},
     {"targets", "target", "labels", "label"},
@@ -42,6 +44,8 @@ bool train_port_fits(const struct nn_port *port, int64_t batch, const struct dat
         return false;
     if (port->view.dtype == TENSOR_F32)
         return f->dtype == DATA_F32 || f->dtype == DATA_U8;
+    if (port->view.dtype == TENSOR_U8)
+        return f->dtype == DATA_U8;
     return port->view.dtype == TENSOR_I64 && f->dtype == DATA_I64;
 }
 
@@ -129,15 +133,35 @@ enum ebb_status train_ports_match(const struct train_step *step, const struct da
                  err);
 }
 
-void train_port_fill(const struct nn_port *port, const struct data_field *f, const void *from,
-                     void *to, uint64_t bytes)
+#define PIECE (UINT64_C(1) << 22) /* more than so many bytes are copied by several threads */
+
+struct filling {
+    bool is_widened; /* from bytes to numbers: targets, the step makes those of inputs itself */
+    const unsigned char *from;
+    unsigned char *to;
+    uint64_t bytes; /* of `to` */
+};
+
+static void fill_piece(void *context, size_t i)
 {
-    if (port->view.dtype == TENSOR_F32 && f->dtype == DATA_U8) {
-        const unsigned char *in = from;
-        float *out = to;
-        for (uint64_t i = 0; i < bytes / sizeof *out; i++)
-            out[i] = (float)in[i] / 255.0f;
+    const struct filling *f = context;
+    uint64_t at = i * PIECE, n = f->bytes - at < PIECE ? f->bytes - at : PIECE;
+    if (!f->is_widened) {
+        memcpy(f->to + at, f->from + at, n);
         return;
     }
-    memcpy(to, from, bytes);
+    const unsigned char *in = f->from + at / sizeof(float);
+    float *out = (float *)(void *)(f->to + at);
+    for (uint64_t k = 0; k < n / sizeof *out; k++)
+        out[k] = (float)in[k] / 255.0f;
+}
+
+void train_port_fill(const struct nn_port *port, const struct data_field *f, const void *from,
+                     void *to, uint64_t bytes, int threads)
+{
+    struct filling fill = {.is_widened = port->view.dtype == TENSOR_F32 && f->dtype == DATA_U8,
+                           .from = from,
+                           .to = to,
+                           .bytes = bytes};
+    (void)ebb_parallel(threads, (size_t)((bytes + PIECE - 1) / PIECE), fill_piece, &fill, NULL);
 }

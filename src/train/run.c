@@ -45,6 +45,10 @@ static void fill_ones(const struct train_pass *p, const struct nn_port *port, vo
                       uint64_t count)
 {
     bool is_float = port->view.dtype == TENSOR_F32;
+    if (port->view.dtype == TENSOR_U8) { /* the largest byte is 1 */
+        memset(bytes, 255, count);
+        return;
+    }
     uint64_t n = count / (is_float ? sizeof(float) : sizeof(int64_t));
     bool is_drawn = port->kind == NN_CLASSES && port->view.rank == 1;
     int64_t classes = p->step->target_classes[0],
@@ -57,14 +61,18 @@ static void fill_ones(const struct train_pass *p, const struct nn_port *port, vo
             ((int64_t *)bytes)[i] = one;
 }
 
+#define FILL_THREADS 8 /* more do not make the memory faster */
+
 static void fill_port(struct train_pass *p, const struct nn_port *port, int field, void *bytes,
                       uint64_t count)
 {
     struct train_trial *t = p->trial;
+    int threads = train_engine_threads(t->engine);
     if (p->is_ones)
         fill_ones(p, port, bytes, count);
     else if (field >= 0)
-        train_port_fill(port, &t->info->fields[field], t->fields[field], bytes, count);
+        train_port_fill(port, &t->info->fields[field], t->fields[field], bytes, count,
+                        threads < FILL_THREADS ? threads : FILL_THREADS);
     else if (port->is_generated)
         nn_generate(&t->net, port, t->config.seed, p->number, bytes);
     else
@@ -299,7 +307,7 @@ static enum ebb_status load_batch(struct train_trial *t, struct train_batch *bat
     batch->records = t->config.batch_size;
     if (!t->loader)
         return EBB_OK;
-    EBB_TRY(data_loader_next(t->loader, t->fields, &b, err));
+    EBB_TRY(train_next_batch(t, &b, err));
     batch->records = (int64_t)b.count;
     if (t->tail_batch && (int64_t)b.count == t->tail_batch)
         *step = &t->tail;

@@ -172,8 +172,15 @@ enum ebb_status train_build_forward(struct train_build *x, struct ebb_error *err
     struct train_step *st = x->step;
     tensor_set_phase(x->s, TRACE_FORWARD);
     st->input_count = nn_inputs(x->o->net, x->o->batch, st->inputs);
-    EBB_TRY(nn_leaves(&x->b, x->o->net, x->o->batch, x->inputs, err));
-    EBB_TRY(nn_build(&x->b, x->o->net, x->inputs, x->outputs, &x->output_count, err));
+    tensor_id numbers[NN_PORTS];
+    for (size_t i = 0; i < st->input_count; i++) {
+        bool is_bytes = x->o->byte_inputs >> i & 1u;
+        if (is_bytes)
+            st->inputs[i].view.dtype = TENSOR_U8;
+        x->inputs[i] = port_leaf(x, &st->inputs[i]);
+        numbers[i] = is_bytes ? ops_unit(x->s, x->inputs[i]) : x->inputs[i];
+    }
+    EBB_TRY(nn_build(&x->b, x->o->net, numbers, x->outputs, &x->output_count, err));
     return tensor_status(x->s, err);
 }
 

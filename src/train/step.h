@@ -73,9 +73,10 @@ struct train_step_options {
     const struct train_config *config;
     const struct nn_config *net; /* adapted to the data */
     void *backend;
-    bool has_gradients; /* kept gradients are among the persistent leaves */
-    bool is_scaled;     /* losses times a scale, read from a step input */
-    bool wants_scores;  /* TRAIN_EVAL: answers as scores, where they are one row a sample */
+    bool has_gradients;   /* kept gradients are among the persistent leaves */
+    bool is_scaled;       /* losses times a scale, read from a step input */
+    unsigned byte_inputs; /* bit i: input i, of numbers, is a leaf of bytes: 0 to 255 for 0 to 1 */
+    bool wants_scores;    /* TRAIN_EVAL: answers as scores, where they are one row a sample */
     bool is_plain; /* a model by itself (model.c): leaves where they are read first, updates in the
                       order of the weights, nothing hoisted, no slots, no labels of updates */
     struct nn_stats *stats;         /* plain: filled; may be NULL */

@@ -32,6 +32,7 @@ static enum ebb_status build_step(struct train_trial *t, enum train_program_kind
                                    .has_gradients = t->has_gradients,
                                    .is_scaled = t->is_scaled && kind != TRAIN_EVAL,
                                    .wants_scores = t->options.wants_classes,
+                                   .byte_inputs = t->byte_inputs,
                                    .micro = kind == TRAIN_APPLY ? &t->main : NULL};
     return train_step_build(&t->arena, &o, step, err);
 }
@@ -58,13 +59,27 @@ static enum ebb_status add_step(struct train_trial *t, struct train_step *step,
     return status;
 }
 
+/* Which field is which; where one has bytes for an input of numbers, the step begins with them. */
+static enum ebb_status match_data(struct train_trial *t, struct ebb_error *err)
+{
+    EBB_TRY(train_ports_match(&t->main, t->info, t->input_fields, t->target_fields, err));
+    for (size_t i = 0; i < t->main.input_count; i++)
+        if (t->input_fields[i] >= 0 && t->info->fields[t->input_fields[i]].dtype == DATA_U8)
+            t->byte_inputs |= 1u << i;
+    if (!t->byte_inputs)
+        return EBB_OK;
+    trace_destroy(t->main.trace);
+    t->main.trace = NULL;
+    return build_step(t, t->main.kind, t->config.batch_size, &t->main, err);
+}
+
 static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *err)
 {
     int64_t batch = t->config.batch_size;
     EBB_TRY(build_step(t, t->has_gradients ? TRAIN_MICRO : TRAIN_STEP, batch, &t->main, err));
     bool wants = train_ports_want_data(&t->main);
     if (wants && t->set)
-        EBB_TRY(train_ports_match(&t->main, t->info, t->input_fields, t->target_fields, err));
+        EBB_TRY(match_data(t, err));
     else if (wants && !t->options.is_dry && !t->options.makes_data)
         return ebb_fail(err, EBB_EINPUT, "model %s needs data: the section 'data' is missing",
                         t->net.model->name);
@@ -431,10 +446,13 @@ void train_trial_destroy(struct train_trial *t)
 {
     if (!t)
         return;
+    train_recall(t);
     data_loader_destroy(t->loader);
     data_close(t->set);
-    for (size_t f = 0; f < DATA_MAX_FIELDS; f++)
+    for (size_t f = 0; f < DATA_MAX_FIELDS; f++) {
         ebb_free(t->fields[f]);
+        ebb_free(t->spare[f]);
+    }
     trace_destroy(t->main.trace);
     trace_destroy(t->apply.trace);
     trace_destroy(t->tail.trace);
@@ -572,7 +590,7 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
     state->skipped = t->skipped;
     state->loss_scale = t->is_scaled ? t->scaler.scale : 1;
     if (t->loader)
-        data_loader_stats(t->loader, &stats);
+        train_loader_stats(t, &stats);
     state->buffer_bytes =
         stats.private_bytes + t->staging_bytes + (t->info ? t->info->resident_bytes : 0);
     uint64_t anonymous = train_anonymous_bytes();

@@ -2,6 +2,8 @@
 #ifndef EBB_TRAIN_TRIAL_H
 #define EBB_TRAIN_TRIAL_H
 
+#include <pthread.h>
+
 #include "train/step.h"
 
 enum {
@@ -13,6 +15,18 @@ enum {
 
 #define TRAIN_RUN_UNNAMED "-" /* of checkpoints from before runs had names */
 
+/* The next batch, loaded by a thread of its own while a device runs this one (feed.c). The loader is
+ * that thread's as long as it is under way: its position and figures are those from before. */
+struct train_ahead {
+    pthread_t thread;
+    bool is_under_way;
+    struct data_position position;
+    struct data_stats stats;
+    struct data_batch batch;
+    enum ebb_status status;
+    struct ebb_error error;
+};
+
 struct train_trial {
     struct ebb_arena arena;
     struct train_config config; /* its pointers live in the caller's arena */
@@ -22,7 +36,10 @@ struct train_trial {
     struct data_loader *loader;
     const struct data_info *info;
     void *fields[DATA_MAX_FIELDS]; /* staging of one batch; NULL: field is not used */
+    void *spare[DATA_MAX_FIELDS];  /* of the one that is loaded ahead; NULL: none is */
+    struct train_ahead ahead;
     uint64_t staging_bytes;
+    unsigned byte_inputs; /* bit i: input i comes as bytes and becomes numbers in the step */
     int input_fields[NN_PORTS], target_fields[NN_PORTS]; /* -1: generated, or zeros */
     struct profile *costs;                               /* NULL: what is built in */
     struct train_engine *engine;
@@ -78,6 +95,14 @@ enum ebb_status train_open_data(struct train_trial *trial, struct ebb_error *err
 enum ebb_status train_open_loader(struct train_trial *trial, struct ebb_error *err);
 /* After them: room for the fields that they read. */
 enum ebb_status train_stage(struct train_trial *trial, struct ebb_error *err);
+/* The next batch of the loader, in the trial's fields. */
+enum ebb_status train_next_batch(struct train_trial *trial, struct data_batch *batch,
+                                 struct ebb_error *err);
+/* Where the next batch comes from, and the loader's figures, whatever is loaded ahead. */
+void train_position(const struct train_trial *trial, struct data_position *position);
+void train_loader_stats(const struct train_trial *trial, struct data_stats *stats);
+/* What is loaded ahead is waited for and forgotten: before the loader is moved or goes. */
+void train_recall(struct train_trial *trial);
 
 /* What fill and read work on during one run. */
 struct train_pass {

@@ -189,7 +189,9 @@ TEST(rewrites__change_nothing)
                   both = train(OPS_PASS_LAYOUT | OPS_PASS_WINOGRAD | OPS_PASS_NORM),
                   all =
                       train(~(unsigned)OPS_PASS_SMALL), /* with it no other would have much to do */
-        small = train(OPS_PASS_SMALL);
+        small = train(OPS_PASS_SMALL), gates = train(OPS_PASS_GATE);
+    CHECK(memcmp(none.values, gates.values, none.count * sizeof(float)) == 0);
+    CHECK(gates.ops < none.ops); /* a sum of gradients is gone */
     CHECK(memcmp(none.values, norms.values, none.count * sizeof(float)) == 0);
     CHECK(memcmp(layout.values, both.values, both.count * sizeof(float)) == 0);
     CHECK(memcmp(layout.loss, both.loss, sizeof both.loss) == 0);
@@ -318,6 +320,69 @@ TEST(cross_entropy_in_blocks__of_numbers_of_16_bits)
     compare_entropy(OPS_PASS_HEAD, TENSOR_F16, 1e-4f, 1e-3);
 }
 
+/* ---- attention on a packed projection ---------------------------------------------------------- */
+
+#define TOKENS 11
+#define HEADS 3
+#define SIZE 8
+
+/* Loss and gradients of the packed projection; *copies: how many were made. */
+static void attend(unsigned passes, const char *options, float *values, uint32_t *copies)
+{
+    struct net n = {0};
+    struct ebb_error err = {0};
+    struct trace *trace;
+    struct ops_host host;
+    void *backend;
+    int64_t width = HEADS * SIZE;
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 2, &err), &err);
+    ops_backend_set_passes(backend, passes);
+    CHECK_OK(tensor_session_create(&n.s, backend, &err), &err);
+    tensor_id w = param(&n, 3, (int64_t[]){2, TOKENS, 3 * width}), part[3];
+    tensor_id x = ops_reshape(n.s, w, 5, (int64_t[]){2, TOKENS, 3, HEADS, SIZE});
+    x = call(&n, "permute", "{\"dims\": [2, 0, 3, 1, 4]}", &x, 1);
+    x = call(&n, "split", "{\"sizes\": [1, 1, 1], \"dim\": 0}",
+             (tensor_id[]){ops_contiguous(n.s, x)}, 1);
+    for (uint32_t k = 0; k < 3; k++)
+        part[k] = ops_reshape(n.s, (tensor_id){x.v + k}, 4, (int64_t[]){2, HEADS, TOKENS, SIZE});
+    tensor_id y = call(&n, "attention", options, part, 3);
+    y = call(&n, "permute", "{\"dims\": [0, 2, 1, 3]}", &y, 1);
+    y = ops_reshape(n.s, y, 3, (int64_t[]){2, TOKENS, width});
+    n.loss = ops_sum_squares(n.s, y);
+    CHECK_OK(grad_backward(n.s, &n.loss, NULL, 1, n.params, n.count, n.grads, &err), &err);
+    tensor_keep(n.s, n.grads[0] = ops_contiguous(n.s, n.grads[0]));
+    tensor_keep(n.s, n.loss);
+    CHECK_OK(tensor_finish(n.s, "attention", &trace, &err), &err);
+    CHECK_OK(ops_host_create(&host, trace, backend, &err), &err);
+    *copies = 0;
+    for (uint32_t i = 0; i < trace->op_count; i++)
+        *copies += strcmp(trace->ops[i].kind->name, "copy") == 0;
+    fill(&n, &host, w, 5);
+    CHECK_OK(ops_host_run(&host, &err), &err);
+    values[0] = *(float *)ops_host_tensor(&host, tensor_trace_id(n.s, n.loss));
+    memcpy(values + 1, ops_host_tensor(&host, tensor_trace_id(n.s, n.grads[0])),
+           (size_t)(2 * TOKENS * 3 * width) * sizeof(float));
+    ops_host_destroy(&host);
+    trace_destroy(trace);
+    tensor_session_destroy(n.s);
+    ops_backend_destroy(backend);
+}
+
+TEST(attention__on_a_packed_projection_has_the_same_bits)
+{
+    static float a[1 + 2 * TOKENS * 3 * HEADS * SIZE], b[1 + 2 * TOKENS * 3 * HEADS * SIZE];
+    static const char *const options[] = {NULL, "{\"causal\": true}", "{\"scale\": 0.3}"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        uint32_t plain, packed;
+        attend(0, options[i], a, &plain);
+        attend(OPS_PASS_PACKED, options[i], b, &packed);
+        CHECK(memcmp(a, b, sizeof a) == 0);
+        CHECK(isfinite(a[0]) && a[0] > 0);
+        CHECK(plain >= 3);
+        CHECK_EQ(packed, 0);
+    }
+}
+
 TEST(names_of_rewrites__make_sets)
 {
     struct ebb_error err = {0};
@@ -332,15 +397,17 @@ TEST(names_of_rewrites__make_sets)
                  {"-norm,+over", (usual & ~(unsigned)OPS_PASS_NORM) | OPS_PASS_OVER}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         unsigned passes = ~0u;
-        CHECK_OK(ops_rewrites_parse(cases[i].text, &passes, &err), &err);
+        CHECK_OK(ops_rewrites_parse(cases[i].text, usual, &passes, &err), &err);
         CHECK_EQ(passes, cases[i].passes);
     }
     static const char *const wrong[] = {"", "nrom", "+none", "norm,,relu", "+"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         unsigned passes = 0;
-        CHECK_EQ(ops_rewrites_parse(wrong[i], &passes, &err), EBB_EINPUT);
-        CHECK(strstr(err.message,
-                     "allowed: none, layout, norm, winograd, small, head, entropy, relu, over"));
+        CHECK_EQ(ops_rewrites_parse(wrong[i], usual, &passes, &err), EBB_EINPUT);
+        CHECK(
+            strstr(err.message,
+                   "allowed: none, layout, norm, winograd, small, head, entropy, relu, over, gate, "
+                   "packed"));
     }
 }
 
@@ -364,5 +431,6 @@ TEST(without_a_backend__ops_can_be_recorded)
 TEST_MAIN(RUN(rewrites__change_nothing), RUN(writing_over_dead_inputs__changes_no_bit),
           RUN(the_same_steps__give_the_same_bits),
           RUN(cross_entropy_in_blocks__is_the_same_in_less_memory),
-          RUN(cross_entropy_in_blocks__of_numbers_of_16_bits), RUN(names_of_rewrites__make_sets),
-          RUN(without_a_backend__ops_can_be_recorded))
+          RUN(cross_entropy_in_blocks__of_numbers_of_16_bits),
+          RUN(attention__on_a_packed_projection_has_the_same_bits),
+          RUN(names_of_rewrites__make_sets), RUN(without_a_backend__ops_can_be_recorded))
