@@ -2,7 +2,8 @@
  *
  * Sums over rows: a block has a tile of consecutive rows; a thread keeps the same eight channels in every row it sees.
  * Threads of a channel are added in order, tiles in order within 32 strided runs; tiles by shape. Statistics are taken
- * around the first row, so that a mean far from zero does not cost digits. */
+ * around the first row, so that a mean far from zero does not cost digits. What is read again after its sums is read from
+ * the end of every tile to its beginning: the last rows that were summed are still in the second-level cache. */
 #include "cuda/cuda.h"
 #include "cuda/device.cuh"
 
@@ -188,7 +189,7 @@ __global__ void __launch_bounds__(THREADS)
     int channel = (blockIdx.y * l.vectors + vector) * 8;
     if (lane >= l.lanes || channel >= channels)
         return;
-    int64_t first = blockIdx.x * l.per_tile,
+    int64_t first = (l.tiles - 1 - blockIdx.x) * l.per_tile,
             last = first + l.per_tile < rows ? first + l.per_tile : rows;
     vec8 factor = load_rstd(var + channel, l.eps), shift = device_load(mean + channel),
          weight = device_load(w + channel), bias = device_load(b + channel);
@@ -199,7 +200,8 @@ __global__ void __launch_bounds__(THREADS)
     }
     float least = is_relu ? 0.0f : -__int_as_float(0x7f800000);
     constexpr int AHEAD = HAS_RESIDUAL ? 2 : 4;
-    for (int64_t row = first + lane; row < last; row += l.lanes * AHEAD) {
+    int64_t stride = l.lanes * AHEAD, steps = (last - first + stride - 1) / stride;
+    for (int64_t row = first + lane + (steps - 1) * stride; row >= first; row -= stride) {
         typename packed8<T>::type px[AHEAD], pr[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
@@ -241,7 +243,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 2 ? 2 : 1)
     int channel = (blockIdx.y * l.vectors + vector) * 8;
     if (lane >= l.lanes || channel >= channels)
         return;
-    int64_t first = blockIdx.x * l.per_tile,
+    int64_t first = (l.tiles - 1 - blockIdx.x) * l.per_tile,
             last = first + l.per_tile < rows ? first + l.per_tile : rows;
     /* dx = p g + q x + r */
     vec8 p, q, r, gate;
@@ -258,7 +260,8 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 2 ? 2 : 1)
         }
     }
     constexpr int AHEAD = 2;
-    for (int64_t row = first + lane; row < last; row += l.lanes * AHEAD) {
+    int64_t stride = l.lanes * AHEAD, steps = (last - first + stride - 1) / stride;
+    for (int64_t row = first + lane + (steps - 1) * stride; row >= first; row -= stride) {
         typename packed8<T>::type px[AHEAD], pg[AHEAD], py[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {

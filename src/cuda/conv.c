@@ -47,7 +47,8 @@ static bool can_fold(const struct kernel_conv *v, enum kernel_conv_pass pass)
 {
     return pass != KERNEL_CONV_DATA && v->dtype == KERNEL_BF16 && v->nd == 2 && v->groups == 1 &&
            v->ci <= 4 && v->co % 8 == 0 && v->dilation[0] == 1 && v->dilation[1] == 1 &&
-           v->stride[0] == v->stride[1] && v->stride[0] <= 2 && v->in[0] % v->stride[0] == 0 &&
+           v->stride[0] == v->stride[1] && v->stride[0] <= 2 && v->n <= 65535 &&
+           v->out[0] + v->k[0] <= 65535 && v->in[0] % v->stride[0] == 0 &&
            v->in[1] % v->stride[1] == 0;
 }
 

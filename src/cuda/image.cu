@@ -14,26 +14,31 @@ __device__ static inline bool channel_of(const struct cuda_image &d, int at, int
     return at < d.ci * d.f * d.f;
 }
 
-/* A thread makes eight channels of one folded pixel. */
+/* A thread makes eight channels of one folded pixel; CI, F: channels and side of a square, 0: as d says. */
+template <int CI, int F>
 __global__ void __launch_bounds__(THREADS)
     image_fold(struct cuda_image d, const uint16_t *__restrict__ x, uint4 *__restrict__ to)
 {
-    int parts = d.wide / 8;
-    int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x, pixel = i / parts;
-    if (pixel >= d.n * d.out[0] * d.out[1])
-        return;
-    int64_t column = (pixel % d.out[1] - d.before[1]) * d.f,
-            row = (pixel / d.out[1] % d.out[0] - d.before[0]) * d.f,
-            image = pixel / d.out[1] / d.out[0];
+    const unsigned ci = CI ? CI : (unsigned)d.ci, f = F ? F : (unsigned)d.f,
+                   parts = CI && F ? (CI * F * F + 7) / 8 : (unsigned)d.wide / 8;
+    unsigned i = blockIdx.x * THREADS + threadIdx.x, pixel = i / parts, part = i % parts;
+    if (pixel >= (unsigned)d.out[1])
+        return; /* threads go along a row of folded pixels */
+    int column = ((int)pixel - (int)d.before[1]) * (int)f,
+        line = ((int)blockIdx.y - (int)d.before[0]) * (int)f, rows = (int)d.in[0],
+        columns = (int)d.in[1];
+    const uint16_t *image = x + blockIdx.z * (int64_t)ci * rows * columns;
     uint32_t v[8];
 #pragma unroll
-    for (int k = 0; k < 8; k++) {
-        int c, p, q;
-        bool is_there = channel_of(d, (int)(i % parts) * 8 + k, &c, &p, &q) && row + p >= 0 &&
-                        row + p < d.in[0] && column + q >= 0 && column + q < d.in[1];
-        v[k] = is_there ? x[((image * d.ci + c) * d.in[0] + row + p) * d.in[1] + column + q] : 0u;
+    for (unsigned k = 0; k < 8; k++) {
+        unsigned at = part * 8 + k, c = at % ci, q = at / ci % f, p = at / ci / f;
+        int r = line + (int)p, s = column + (int)q;
+        bool is_there = at < ci * f * f && r >= 0 && r < rows && s >= 0 && s < columns;
+        v[k] = is_there ? image[((int)c * rows + r) * columns + s] : 0u;
     }
-    to[i] = make_uint4(v[0] | v[1] << 16, v[2] | v[3] << 16, v[4] | v[5] << 16, v[6] | v[7] << 16);
+    int64_t place = (blockIdx.z * d.out[0] + blockIdx.y) * d.out[1] + pixel;
+    to[place * parts + part] =
+        make_uint4(v[0] | v[1] << 16, v[2] | v[3] << 16, v[4] | v[5] << 16, v[6] | v[7] << 16);
 }
 
 /* Row or column of a filter that a folded one's is, from -1 on. */
@@ -75,8 +80,13 @@ static unsigned blocks(int64_t n)
 extern "C" int cuda_image_fold(const struct cuda_image *d, const void *x, void *to,
                                cuda_stream stream)
 {
-    int64_t n = d->n * d->out[0] * d->out[1] * (d->wide / 8);
-    image_fold<<<blocks(n), THREADS, 0, stream>>>(*d, (const uint16_t *)x, (uint4 *)to);
+    if (d->out[0] > 65535 || d->n > 65535)
+        return (int)cudaErrorInvalidValue;
+    dim3 grid(blocks(d->out[1] * (d->wide / 8)), (unsigned)d->out[0], (unsigned)d->n);
+    auto kernel = d->ci == 3 && d->f == 2   ? image_fold<3, 2>
+                  : d->ci == 3 && d->f == 1 ? image_fold<3, 1>
+                                            : image_fold<0, 0>;
+    kernel<<<grid, THREADS, 0, stream>>>(*d, (const uint16_t *)x, (uint4 *)to);
     return (int)cudaGetLastError();
 }
 

@@ -87,6 +87,10 @@ struct exec_io {
      * asked for: they hold what the run before left. NULL: nothing is filled. */
     enum ebb_status (*fill)(void *context, uint32_t tensor, void *bytes, uint64_t count,
                             struct ebb_error *err);
+    /* Images where the host cannot reach tier 0: a leaf's bytes where they lie already, in memory of the
+     * device's host_take, untouched until the run is over; NULL: there are none, fill makes them. May
+     * be NULL. */
+    const void *(*lend)(void *context, uint32_t tensor, uint64_t count);
     /* Everything is done: every kept tensor that is no leaf. May be NULL. */
     enum ebb_status (*read)(void *context, uint32_t tensor, const void *bytes, uint64_t count,
                             struct ebb_error *err);

@@ -61,6 +61,7 @@ static void make_leaf(struct maker *m, const struct trace_op *top, struct image_
         return;
     step->offset = m->offset[image->p->trace->tensors[top->output_first].storage];
     step->low_offset = image->inbox_bytes;
+    step->box = image->box_count++;
     step->is_boxed = true;
     image->inbox_bytes += plan_round(bytes);
 }
@@ -269,6 +270,10 @@ static enum ebb_status take_boxes(struct exec_image *image, struct ebb_error *er
     while (exec_next_result(image->p, &at, &tensor))
         image->outbox_bytes +=
             plan_round(exec_image_bytes(image, image->p->trace->tensors[tensor].storage));
+    size_t boxes = image->box_count + 1;
+    EBB_TRY(ebb_new(&image->sources, boxes, sizeof *image->sources, err));
+    for (int k = 0; k < IMAGE_GRAPHS; k++)
+        EBB_TRY(ebb_new(&image->graphs[k].sources, boxes, sizeof *image->graphs[k].sources, err));
     image->inbox = d->host_take(image->device, image->inbox_bytes + PLAN_UNIT);
     image->outbox = d->host_take(image->device, image->outbox_bytes + PLAN_UNIT);
     return image->inbox && image->outbox
@@ -338,8 +343,12 @@ void exec_image_destroy(struct exec_image *image)
         return;
     ebb_free(image->steps);
     const struct device_table *d = image->device->table;
-    if (image->graph)
-        d->graph_free(image->device, image->graph);
+    for (int k = 0; k < IMAGE_GRAPHS; k++) {
+        if (image->graphs[k].graph)
+            d->graph_free(image->device, image->graphs[k].graph);
+        ebb_free(image->graphs[k].sources);
+    }
+    ebb_free(image->sources);
     if (image->inbox)
         d->host_give(image->device, image->inbox);
     if (image->outbox)

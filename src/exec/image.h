@@ -11,10 +11,19 @@ struct image_step {
     bool is_boxed; /* RUN of a leaf that comes from the inbox */
     uint32_t index;
     uint32_t launch; /* RUN */
+    uint32_t box;    /* RUN of such a leaf: which */
     uint32_t copy;   /* SEND, FETCH: its number */
     struct exec_waits_of waits;
     uint64_t offset;     /* in tier 0 */
     uint64_t low_offset; /* SEND, FETCH: in the lower tier; MOVE: where from; leaf: in the inbox */
+};
+
+/* Leaves may be lent from two places in turn: a graph copies from where they lay when it was made. */
+enum { IMAGE_GRAPHS = 2 };
+
+struct image_graph {
+    struct device_graph *graph; /* a whole run; NULL: none yet */
+    const void **sources;       /* per box */
 };
 
 struct exec_image {
@@ -35,7 +44,10 @@ struct exec_image {
     /* Where the host cannot reach tier 0: leaves and results lie here in between. */
     unsigned char *inbox, *outbox;
     uint64_t inbox_bytes, outbox_bytes;
-    struct device_graph *graph; /* a whole run; NULL: none yet */
+    uint32_t box_count;
+    const void **sources; /* per box, of the run under way: in the inbox, or lent */
+    struct image_graph graphs[IMAGE_GRAPHS];
+    int next_graph; /* that is made anew when none fits */
     uint64_t runs;
     uint64_t first_ns, again_ns, move_ns; /* of the run under way, when it is measured */
     struct exec_report report;

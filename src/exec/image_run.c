@@ -1,9 +1,12 @@
 /* image_run.c - a bound plan run: every step in order, nothing left to decide.
  *
  * On a device that can capture, the first run enqueues step by step (libraries load what they need),
- * the second is captured, and from then on a run is one launch of the graph. Leaves are filled before
+ * the second is captured, and from then on a run is one launch of the graph (of one of two, where
+ * leaves are lent from two places in turn). Leaves are filled before
  * and results read behind it, through memory that host and device share. */
 #include "exec/image.h"
+
+#include <string.h>
 
 static enum ebb_status follow(struct exec_image *image, enum device_stream stream,
                               const struct exec_waits_of *w, struct ebb_error *err)
@@ -81,9 +84,8 @@ static enum ebb_status run_step(struct exec_image *image, const struct image_ste
     case PLAN_RUN:
         EBB_TRY(follow(image, DEVICE_COMPUTE, &step->waits, err));
         if (step->is_boxed)
-            return d->write(image->device, DEVICE_COMPUTE, step->offset,
-                            image->inbox + step->low_offset, exec_leaf_bytes(image->p, step->index),
-                            err);
+            return d->write(image->device, DEVICE_COMPUTE, step->offset, image->sources[step->box],
+                            exec_leaf_bytes(image->p, step->index), err);
         return exec_is_timed(&image->o, image->device) ? run_timed(image, step, err)
                                                        : run_op(image, step, err);
     case PLAN_SEND:
@@ -141,9 +143,17 @@ static enum ebb_status fill_inbox(struct exec_image *image, struct ebb_error *er
 {
     for (size_t i = 0; i < image->step_count && image->inbox_bytes; i++) {
         const struct image_step *step = &image->steps[i];
-        if (step->is_boxed)
-            EBB_TRY(
-                exec_fill(&image->launches[step->launch], image->inbox + step->low_offset, err));
+        if (!step->is_boxed)
+            continue;
+        const struct exec_io *io = image->o.io;
+        uint32_t tensor = image->p->trace->ops[step->index].output_first;
+        uint64_t bytes = exec_leaf_bytes(image->p, step->index);
+        const void **source = &image->sources[step->box];
+        *source = io && io->lend ? io->lend(io->context, tensor, bytes) : NULL;
+        if (*source)
+            continue;
+        *source = image->inbox + step->low_offset;
+        EBB_TRY(exec_fill(&image->launches[step->launch], image->inbox + step->low_offset, err));
     }
     return EBB_OK;
 }
@@ -197,14 +207,37 @@ static enum ebb_status enqueue(struct exec_image *image, struct ebb_error *err)
     return image->o.finish ? image->o.finish(image->o.context, err) : EBB_OK;
 }
 
-static enum ebb_status capture(struct exec_image *image, struct ebb_error *err)
+static enum ebb_status capture(struct exec_image *image, struct image_graph *g,
+                               struct ebb_error *err)
 {
     const struct device_table *d = image->device->table;
+    if (g->graph)
+        d->graph_free(image->device, g->graph);
+    g->graph = NULL;
+    memcpy(g->sources, image->sources, image->box_count * sizeof *g->sources);
     EBB_TRY(d->capture_begin(image->device, err));
     enum ebb_status status = enqueue(image, err);
-    enum ebb_status ended = d->capture_end(image->device, status == EBB_OK ? &image->graph : NULL,
+    enum ebb_status ended = d->capture_end(image->device, status == EBB_OK ? &g->graph : NULL,
                                            status == EBB_OK ? err : NULL);
     return status == EBB_OK ? ended : status;
+}
+
+/* The graph that reads leaves where they lie now. */
+static enum ebb_status find_graph(struct exec_image *image, struct device_graph **graph,
+                                  struct ebb_error *err)
+{
+    size_t bytes = image->box_count * sizeof *image->sources;
+    for (int k = 0; k < IMAGE_GRAPHS; k++)
+        if (image->graphs[k].graph &&
+            memcmp(image->graphs[k].sources, image->sources, bytes) == 0) {
+            *graph = image->graphs[k].graph;
+            return EBB_OK;
+        }
+    struct image_graph *g = &image->graphs[image->next_graph];
+    image->next_graph = (image->next_graph + 1) % IMAGE_GRAPHS;
+    EBB_TRY(capture(image, g, err));
+    *graph = g->graph;
+    return EBB_OK;
 }
 
 static enum ebb_status run_all(struct exec_image *image, struct ebb_error *err)
@@ -212,9 +245,11 @@ static enum ebb_status run_all(struct exec_image *image, struct ebb_error *err)
     const struct device_table *d = image->device->table;
     bool is_eager = !d->capture_begin || image->o.is_eager || image->runs == 0 ||
                     exec_is_timed(&image->o, image->device);
-    if (!is_eager && !image->graph)
-        EBB_TRY(capture(image, err));
-    return !is_eager ? d->graph_launch(image->device, image->graph, err) : enqueue(image, err);
+    struct device_graph *graph;
+    if (is_eager)
+        return enqueue(image, err);
+    EBB_TRY(find_graph(image, &graph, err));
+    return d->graph_launch(image->device, graph, err);
 }
 
 enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *io,

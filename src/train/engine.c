@@ -152,6 +152,17 @@ bool train_engine_is_hidden(const struct train_engine *e)
     return !e->device->table->is_host_visible && !e->device->table->is_clock;
 }
 
+void *train_engine_host_take(struct train_engine *e, uint64_t bytes)
+{
+    return e->device->table->host_take(e->device, bytes);
+}
+
+void train_engine_host_give(struct train_engine *e, void *host)
+{
+    if (host)
+        e->device->table->host_give(e->device, host);
+}
+
 /* ---- adding ---------------------------------------------------------------------------------- */
 
 static enum ebb_status find_persistent(struct train_program *p, struct ebb_error *err)

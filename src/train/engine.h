@@ -61,6 +61,9 @@ int train_engine_threads(const struct train_engine *engine);
 const char *train_engine_bits(const struct train_engine *engine);
 /* Whether steps run where the host cannot reach: it has nothing to do meanwhile. */
 bool train_engine_is_hidden(const struct train_engine *engine);
+/* Memory from which such a device copies by itself (exec_io.lend); given back before the engine goes. */
+void *train_engine_host_take(struct train_engine *engine, uint64_t bytes); /* NULL: none left */
+void train_engine_host_give(struct train_engine *engine, void *host);
 
 struct train_program_info {
     uint64_t persistent_bytes,

@@ -113,15 +113,30 @@ enum ebb_status train_stage(struct train_trial *t, struct ebb_error *err)
         if (!ebb_mul_size(t->info->fields[f].bytes, most, &bytes))
             return ebb_fail(err, EBB_ELIMIT, "a batch of %" PRId64 " samples is too large",
                             (int64_t)most);
-        bool has_spare = train_engine_is_hidden(t->engine);
-        t->fields[f] = ebb_alloc_aligned(64, bytes);
-        if (has_spare)
-            t->spare[f] = ebb_alloc_aligned(64, bytes);
-        if (!t->fields[f] || (has_spare && !t->spare[f]))
+        bool is_hidden = train_engine_is_hidden(t->engine);
+        t->fields[f] =
+            is_hidden ? train_engine_host_take(t->engine, bytes) : ebb_alloc_aligned(64, bytes);
+        if (is_hidden)
+            t->spare[f] = train_engine_host_take(t->engine, bytes);
+        if (!t->fields[f] || (is_hidden && !t->spare[f]))
             return ebb_no_memory(err, bytes);
-        t->staging_bytes += has_spare ? 2 * bytes : bytes;
+        t->staging_bytes += is_hidden ? 2 * bytes : bytes;
     }
     return EBB_OK;
+}
+
+void train_unstage(struct train_trial *t)
+{
+    bool is_hidden = t->engine && train_engine_is_hidden(t->engine);
+    for (size_t f = 0; f < DATA_MAX_FIELDS; f++) {
+        if (is_hidden) {
+            train_engine_host_give(t->engine, t->fields[f]);
+            train_engine_host_give(t->engine, t->spare[f]);
+        } else {
+            ebb_free(t->fields[f]);
+        }
+        t->fields[f] = t->spare[f] = NULL;
+    }
 }
 
 /* ---- batches -------------------------------------------------------------------------------------

@@ -149,6 +149,34 @@ static enum ebb_status fill(void *context, uint32_t tensor, void *bytes, uint64_
     return EBB_OK;
 }
 
+/* The field of a port, where the step reads it as the loader leaves it: a device copies from there. */
+static const void *staged(const struct train_trial *t, const struct nn_port *port, int field,
+                          uint64_t count)
+{
+    if (field < 0 || port->is_generated)
+        return NULL;
+    const struct data_field *f = &t->info->fields[field];
+    bool is_same =
+        tensor_dtype_bytes((enum tensor_dtype)port->view.dtype) == data_dtype_bytes(f->dtype);
+    return is_same && count % f->bytes == 0 ? t->fields[field] : NULL;
+}
+
+static const void *lend(void *context, uint32_t tensor, uint64_t count)
+{
+    const struct train_pass *p = context;
+    const struct train_trial *t = p->trial;
+    const struct train_step *st = p->step;
+    if (t->options.makes_data || t->options.is_repeated || p->is_ones || !t->info)
+        return NULL;
+    for (size_t i = 0; i < st->input_count; i++)
+        if (st->input_ids[i] == tensor)
+            return staged(t, &st->inputs[i], t->input_fields[i], count);
+    for (size_t i = 0; i < st->target_count; i++)
+        if (st->target_ids[i] == tensor)
+            return staged(t, &st->targets[i], t->target_fields[i], count);
+    return NULL;
+}
+
 static enum ebb_status take(void *context, uint32_t tensor, const void *bytes, uint64_t count,
                             struct ebb_error *err)
 {
@@ -185,7 +213,8 @@ static void timed(void *context, uint32_t op, uint64_t ns)
 enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *report,
                                struct ebb_error *err)
 {
-    struct exec_io io = {.context = pass, .fill = fill, .read = take, .measures = pass->measures};
+    struct exec_io io = {
+        .context = pass, .fill = fill, .lend = lend, .read = take, .measures = pass->measures};
     /* the first update warms up */
     if (pass->op_ns || (pass->trial->options.times && pass->trial->updates > 0))
         io.timed = timed;

@@ -449,10 +449,7 @@ void train_trial_destroy(struct train_trial *t)
     train_recall(t);
     data_loader_destroy(t->loader);
     data_close(t->set);
-    for (size_t f = 0; f < DATA_MAX_FIELDS; f++) {
-        ebb_free(t->fields[f]);
-        ebb_free(t->spare[f]);
-    }
+    train_unstage(t);
     trace_destroy(t->main.trace);
     trace_destroy(t->apply.trace);
     trace_destroy(t->tail.trace);

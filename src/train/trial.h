@@ -95,6 +95,7 @@ enum ebb_status train_open_data(struct train_trial *trial, struct ebb_error *err
 enum ebb_status train_open_loader(struct train_trial *trial, struct ebb_error *err);
 /* After them: room for the fields that they read. */
 enum ebb_status train_stage(struct train_trial *trial, struct ebb_error *err);
+void train_unstage(struct train_trial *trial); /* before the engine goes */
 /* The next batch of the loader, in the trial's fields. */
 enum ebb_status train_next_batch(struct train_trial *trial, struct data_batch *batch,
                                  struct ebb_error *err);
