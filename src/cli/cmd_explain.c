@@ -266,6 +266,8 @@ static void print_json(const struct view *v)
             ebb_jsonw_key_uint(w, "budget_bytes", v->budgets[b]);
             ebb_jsonw_key_double(w, "overhead",
                                  v->cells[p][b].is_ok ? v->cells[p][b].overhead : NAN);
+            ebb_jsonw_key_double(w, "predicted_ms",
+                                 v->cells[p][b].is_ok ? (double)v->cells[p][b].ns * 1e-6 : NAN);
             ebb_jsonw_object_end(w);
         }
     ebb_jsonw_array_end(w);

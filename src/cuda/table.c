@@ -508,6 +508,7 @@ static uint32_t table_fault(struct kernel_context *c)
 
 const struct kernel_table kernel_cuda = {
     .device = "cuda",
+    .profile = cuda_profile,
     .rewrites = "+head,+gate,+packed",
     .open = table_open,
     .close = table_close,

@@ -19,6 +19,7 @@ struct kernel_context {
 };
 
 extern const struct kernel_table kernel_cuda;
+extern const char cuda_profile[]; /* data/devices/nvidia-h200.txt */
 
 /* ---- conv.c: convolutions by cuDNN ----------------------------------------------------------------- */
 

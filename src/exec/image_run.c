@@ -240,11 +240,14 @@ static enum ebb_status find_graph(struct exec_image *image, struct device_graph 
     return EBB_OK;
 }
 
+#define MOST_CAPTURED                                                                              \
+    65536 /* launches: a graph takes 10 KiB of the device for each, beside the budget */
+
 static enum ebb_status run_all(struct exec_image *image, struct ebb_error *err)
 {
     const struct device_table *d = image->device->table;
     bool is_eager = !d->capture_begin || image->o.is_eager || image->runs == 0 ||
-                    exec_is_timed(&image->o, image->device);
+                    image->launch_count > MOST_CAPTURED || exec_is_timed(&image->o, image->device);
     struct device_graph *graph;
     if (is_eager)
         return enqueue(image, err);

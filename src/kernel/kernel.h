@@ -578,6 +578,8 @@ struct kernel_context; /* begins with struct kernel_head; one thread uses it at 
 
 struct kernel_table {
     const char *device;
+    const char
+        *profile; /* text of one (profile.h), for whoever gives no other; NULL: as built in */
     const char *rewrites; /* on at the start, as changes of those of ops: "+head"; NULL: no other */
     enum ebb_status (*open)(struct kernel_context **context, struct device *device,
                             const struct profile *profile, int threads, struct ebb_error *err);

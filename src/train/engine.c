@@ -36,7 +36,8 @@ struct train_engine {
     char *file_path;
     struct train_ways ways;
     struct train_place place;
-    void *backend; /* context of its kernels */
+    struct profile *own_costs; /* the table's own; NULL: given, or as built in */
+    void *backend;             /* context of its kernels */
     struct device *device;
     unsigned char *stage;
     bool is_reserved;
@@ -52,6 +53,12 @@ struct train_engine {
 static enum ebb_status open_place(struct train_engine *e, struct ebb_error *err)
 {
     EBB_TRY(train_place_find(e->options.device, &e->place, err));
+    const char *profile = e->place.kernels->profile;
+    if (!e->options.costs && profile) {
+        EBB_TRY(
+            profile_read(e->place.kernels->device, profile, strlen(profile), &e->own_costs, err));
+        e->ways.profile = e->options.costs = e->own_costs;
+    }
     e->ways.file_path = e->file_path;
     struct device_config config = train_ways_options(&e->ways).links;
     config.threads = e->options.threads;
@@ -128,6 +135,7 @@ void train_engine_destroy(struct train_engine *e)
     if (e->device)
         e->device->table->destroy(e->device);
     plan_homes_fini(&e->homes);
+    profile_destroy(e->own_costs);
     ebb_free(e->file_path);
     ebb_free(e);
 }

@@ -241,7 +241,10 @@ enum ebb_status train_trial_predict(struct train_trial *trial, uint64_t budget_b
         return EBB_OK;
     if (status != EBB_OK)
         return ebb_fail(err, status, "%s", why.message);
-    *prediction = (struct train_prediction){true, info.overhead, info.peak_bytes};
+    const struct exec_report *r = &info.report;
+    *prediction = (struct train_prediction){true, info.overhead,
+                                            r->device_ns > r->clock_ns ? r->device_ns : r->clock_ns,
+                                            info.peak_bytes};
     return EBB_OK;
 }
 

@@ -478,6 +478,7 @@ void train_timeline_write(const struct train_trial *trial, const struct train_ex
 struct train_prediction { /* of an update, before it runs */
     bool is_ok;           /* false: below the floor, or the policy finds no way */
     double overhead;      /* time over time without limit */
+    uint64_t ns;          /* of its main program, by the costs that decisions use */
     uint64_t peak_bytes;
 };
 /* In another budget, under a policy or planner; NULL: what training does when none is asked for. */
