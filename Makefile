@@ -10,6 +10,7 @@
 #   make identity one hash for a model, whatever memory it gets
 #   make web-test the page in a real browser, alone and behind nginx with TLS
 #   make store-test  checkpoints in real object stores; store-full: with speeds, kills, outages and large files (hours)
+#   make onnx-test ONNX files against torch and the format's own tests
 #   make web-scale a state of 10^5 experiments and 10^8 values (some GB), and how long pages take with it
 
 FUZZ_SECONDS ?= 5
@@ -20,7 +21,7 @@ CMAKE = cmake -G Ninja -S .
 QUIET = >/dev/null
 MARGS = --no-print-directory
 
-.PHONY: web-test web-scale store-test store-full toys identity all demo test check format tidy asan tsan fuzz bench golden soak size clean
+.PHONY: onnx-test web-test web-scale store-test store-full toys identity all demo test check format tidy asan tsan fuzz bench golden soak size clean
 .DEFAULT_GOAL := all
 
 all:
@@ -81,6 +82,14 @@ store-full:
 	@tools/setup store
 	@$(MAKE) $(MARGS) all
 	@tests/store/run build all
+
+# ONNX files against torch, torchvision and python3-onnx, and the format's own test models.
+onnx-test:
+	@tools/setup onnx
+	@$(MAKE) $(MARGS) all
+	@build/ebb dev onnx /usr/share/libonnx-testdata/data
+	@python3 tests/models/onnx_export.py build/ebb
+	@python3 tests/models/onnx_torch.py build/ebb
 
 toys:
 	@tools/toys

@@ -61,6 +61,8 @@ int cli_model_config(struct ebb_arena *arena, const char *name, const struct cli
         cli_print_report(&report, name, stderr);
         return 2;
     }
+    if (report.notes > 0)
+        cli_print_report(&report, NULL, stderr);
     if (set_all(set, &c, &err) != EBB_OK)
         return cli_report(&err);
     *config = c;
@@ -340,7 +342,7 @@ static int show(struct show *p)
     int code = 1;
     bool is_open = p->batch == NOT_GIVEN; /* one sample, or two where a norm needs them */
     if (is_open)
-        p->batch = 1;
+        p->batch = nn_config_batch(&p->config, 1);
     enum ebb_status status = measure(p, &err);
     if (status != EBB_OK && is_open) {
         p->batch++;
@@ -396,7 +398,8 @@ static int run_show(int argc, char **argv)
         .description =
             "Shows a model: its options, its layers with parameters, work and bytes, and what one\n"
             "training step needs at a batch. Nothing is allocated: any size is shown at once.\n"
-            "FILE is a model file (docs/own-model.md); --as-file writes one.\n\n"
+            "FILE is a model file (docs/own-model.md) or an ONNX file (docs/onnx.md); --as-file\n"
+            "writes a model file.\n\n"
             "Examples:\n"
             "  ebb model show resnet50 --batch 8\n"
             "  ebb model show ./net.yaml --set width=64\n"
@@ -432,8 +435,9 @@ static const struct cli_command cmd_show = {
 
 static int run_model(int argc, char **argv)
 {
-    static const struct cli_command *const verbs[] = {&cmd_list, &cmd_show, &cli_cmd_model_trace,
-                                                      &cli_cmd_model_init, &cli_cmd_model_eval};
+    static const struct cli_command *const verbs[] = {
+        &cmd_list,           &cmd_show,           &cli_cmd_model_trace,
+        &cli_cmd_model_init, &cli_cmd_model_eval, &cli_cmd_model_export};
     return cli_dispatch("ebb model", verbs, sizeof verbs / sizeof *verbs, argc, argv);
 }
 

@@ -8,9 +8,9 @@
 #include "train/train.h"
 
 extern const struct cli_command cli_cmd_model, cli_cmd_model_trace, cli_cmd_model_init,
-    cli_cmd_model_eval;
+    cli_cmd_model_eval, cli_cmd_model_export;
 
-/* NAME, or the path of a model file, and the items of --set; "a=1,2" arrives in two pieces and is
+/* NAME, or the path of a model file or an ONNX file, and the items of --set; "a=1,2" arrives in two pieces and is
  * put together again. What is read lives in the arena. -1, or the exit code after every mistake was
  * printed. */
 int cli_model_config(struct ebb_arena *arena, const char *name, const struct cli_list *set,

@@ -214,6 +214,8 @@ static enum ebb_status work(struct eval *e, struct ebb_error *err)
 {
     if (e->input_file != NULL)
         EBB_TRY(find_batch(e, err));
+    if (e->batch == 0)
+        e->batch = nn_config_batch(&e->config, 2);
     EBB_TRY(build(e, err));
     if (e->is_init)
         EBB_TRY(check_room(e, err));
@@ -271,7 +273,7 @@ static int run(struct eval *e, const struct cli_spec *spec, const char *const *p
 #define SEED_OPTION "seed", 0, CLI_INT, &e.seed, "N", "of the weights and inputs; default 1"
 static int run_init(int argc, char **argv)
 {
-    struct eval e = {.batch = 1, .seed = 1, .is_init = true};
+    struct eval e = {.seed = 1, .is_init = true};
     const char *precision = "fp32";
     struct cli_list set = {0};
     const struct cli_option options[] = {
@@ -291,7 +293,7 @@ static int run_init(int argc, char **argv)
 
 static int run_eval(int argc, char **argv)
 {
-    struct eval e = {.batch = 2, .seed = 1};
+    struct eval e = {.seed = 1};
     const char *precision = "fp32";
     struct cli_list set = {0};
     const struct cli_option options[] = {

@@ -37,7 +37,8 @@ static int run(int argc, char **argv)
         .description =
             "The process of one trial. A master starts it with EBB_SOCKET, EBB_CONFIG and\n"
             "EBB_ALLOCATION_ID in its environment (docs/trial-protocol.md); it is of no use by\n"
-            "hand. ENTRYPOINT is that of the experiment file: ebb:TASK for a built-in model, or\n"
+            "hand. ENTRYPOINT is that of the experiment file: ebb:TASK for a built-in model,\n"
+            "onnx:PATH for an ONNX file, or\n"
             "FILE.so:SYMBOL for a shared object (include/ebb.h).\n"
             "\n"
             "Exit code 0: told to terminate; 75: the master is gone; 1: the trial failed.",
@@ -50,10 +51,11 @@ static int run(int argc, char **argv)
     if (code >= 0)
         return code;
     const char *entrypoint = args.positional[0];
-    if (strncmp(entrypoint, "ebb:", 4) != 0) {
+    bool is_task = strncmp(entrypoint, "ebb:", 4) == 0;
+    if (!is_task && strncmp(entrypoint, "onnx:", 5) != 0) {
         code = run_library(entrypoint);
     } else {
-        const struct worker_trial *trial = train_worker(entrypoint + 4);
+        const struct worker_trial *trial = train_worker(is_task ? entrypoint + 4 : NULL);
         code = trial != NULL ? run_trial(trial, entrypoint)
                              : (cli_usage_error("%s: this build cannot train it", entrypoint), 1);
     }

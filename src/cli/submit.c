@@ -8,6 +8,8 @@
 #include "base/heap.h"
 #include "cli/show.h"
 #include "cli/train_file.h"
+#include "base/names.h"
+#include "nn/nn.h"
 
 /* ---- the file, with what the command line changes ---- */
 
@@ -189,6 +191,29 @@ static const char *init_file(const struct ebb_doc_node *model)
     return path != NULL && path[0] != '/' ? path : NULL;
 }
 
+/* Files that an ONNX file names, which lie below its folder. */
+static enum ebb_status write_beside(const char *folder, const char *file, struct ebb_arena *arena,
+                                    struct ebb_json_writer *w, struct ebb_error *err)
+{
+    struct ebb_report report;
+    struct nn_config net;
+    const char *slash = strrchr(file, '/');
+    const char *path = ebb_arena_printf(arena, "%s/%s", folder, file);
+    if (path == NULL)
+        return ebb_no_memory(err, strlen(file));
+    if (!ebb_name_ends(file, ".onnx"))
+        return EBB_OK;
+    EBB_TRY(nn_config_open(arena, path, &net, &report, err));
+    for (size_t i = 0; i < net.model->beside_count; i++) {
+        path = ebb_arena_printf(arena, "%.*s%s", slash != NULL ? (int)(slash - file) + 1 : 0, file,
+                                net.model->beside[i]);
+        if (path == NULL)
+            return ebb_no_memory(err, strlen(file));
+        EBB_TRY(cli_pack_file(folder, path, w, err));
+    }
+    return EBB_OK;
+}
+
 /* The model definition: a folder, or the files that a built-in task names. */
 static enum ebb_status write_definition(const struct cli_submission *s,
                                         const struct ebb_doc_node *config, const char *definition,
@@ -202,6 +227,8 @@ static enum ebb_status write_definition(const struct cli_submission *s,
     for (size_t i = 0; i < 2; i++)
         if (files[i] != NULL)
             EBB_TRY(cli_pack_file(cli_folder_of(arena, s->file), files[i], w, err));
+    if (files[0] != NULL)
+        return write_beside(cli_folder_of(arena, s->file), files[0], arena, w, err);
     return EBB_OK;
 }
 

@@ -60,14 +60,19 @@ static const struct ebb_doc_node *corner(struct ebb_arena *arena, const struct e
     return exp_sample_doc(arena, space, sample);
 }
 
+/* Trained by this program: a built-in task, or an ONNX file. */
+static bool is_own(const struct exp_config *config)
+{
+    return config->entrypoint.kind == EXP_ENTRY_BUILTIN ||
+           config->entrypoint.kind == EXP_ENTRY_ONNX;
+}
+
 void cli_check_training(void *context, struct ebb_reading *reading, const char *section,
                         const struct ebb_doc_node *value, const struct exp_config *config)
 {
     size_t errors = reading->report->errors;
     struct exp_hparams space;
-    char entrypoint[128] = "";
-    if (config->entrypoint.kind == EXP_ENTRY_BUILTIN)
-        snprintf(entrypoint, sizeof entrypoint, "ebb:%s", config->entrypoint.object);
+    const char *entrypoint = is_own(config) ? config->entrypoint.text : "";
     if (!keep_good(reading, &config->hyperparameters, &space))
         return;
     for (int high = 0; high < 2 && reading->report->errors == errors; high++) {
@@ -202,24 +207,24 @@ static int finish(struct cli_train_file *f, const char *path, const struct cli_t
                     : f->exp.experiment_seed >= 0 ? (uint64_t)f->exp.experiment_seed
                                                   : 0;
     struct ebb_report report;
-    char entrypoint[128];
-    if (f->exp.entrypoint.kind != EXP_ENTRY_BUILTIN)
-        return cli_usage_error("%s: the entrypoint is no built-in task (ebb:<task>); 'ebb run' "
-                               "starts other programs",
+    if (!is_own(&f->exp))
+        return cli_usage_error("%s: the entrypoint is no built-in task (ebb:<task>) and no ONNX "
+                               "file (onnx:<path>); 'ebb run' starts other programs",
                                path);
     if (sample(f, seed, err) != EBB_OK)
         return cli_report(err);
-    snprintf(entrypoint, sizeof entrypoint, "ebb:%s", f->exp.entrypoint.object);
     struct train_source source = {.file = path,
                                   .directory = cli_folder_of(&f->arena, path),
-                                  .entrypoint = entrypoint,
+                                  .entrypoint = f->exp.entrypoint.text,
                                   .root = f->exp.normalized,
                                   .hparams = f->hparams,
                                   .seed = seed};
     if (train_config_read(&f->arena, &source, &f->config, &report, err) != EBB_OK) {
         cli_print_report(&report, NULL, stderr);
-        return err->status == EBB_EINPUT ? 2 : cli_report(err);
+        return report.errors > 0 && err->status == EBB_EINPUT ? 2 : cli_report(err);
     }
+    if (report.notes > 0)
+        cli_print_report(&report, NULL, stderr);
     f->updates = searcher_updates(&f->exp);
     return -1;
 }

@@ -181,12 +181,19 @@ static struct nn_item *get_item(struct nn_builder *b, const char *name, enum ten
     return NULL;
 }
 
-static bool is_frozen(const struct nn_builder *b, const char *name)
+static bool fits_any(const char *const *patterns, size_t count, const char *name)
 {
-    for (size_t i = 0; b->config && i < b->config->frozen_count; i++)
-        if (tensor_pattern_fits(b->config->frozen[i], name))
+    for (size_t i = 0; i < count; i++)
+        if (tensor_pattern_fits(patterns[i], name))
             return true;
     return false;
+}
+
+static bool is_frozen(const struct nn_builder *b, const char *name)
+{
+    const struct nn_config *c = b->config;
+    return c && (fits_any(c->frozen, c->frozen_count, name) ||
+                 (c->trainable_count && !fits_any(c->trainable, c->trainable_count, name)));
 }
 
 static tensor_id item_id(struct nn_builder *b, const char *name, enum nn_role role,
@@ -221,6 +228,12 @@ tensor_id nn_buffer(struct nn_builder *b, const char *name, enum tensor_dtype dt
                     const int64_t *dims, float value)
 {
     return item_id(b, name, NN_BUFFER, dtype, rank, dims, nn_init_constant(value));
+}
+
+tensor_id nn_given_buffer(struct nn_builder *b, const char *name, enum tensor_dtype dtype, int rank,
+                          const int64_t *dims, struct nn_init init)
+{
+    return item_id(b, name, NN_BUFFER, dtype, rank, dims, init);
 }
 
 bool nn_is_frozen(struct nn_builder *b, const char *name)

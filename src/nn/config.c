@@ -28,8 +28,8 @@ static bool is_model(const char *name)
 struct head { /* keys that every model has */
     const char *name, *file;
     enum nn_generator generator;
-    const char *const *frozen;
-    size_t frozen_count;
+    const char *const *frozen, *const *trainable;
+    size_t frozen_count, trainable_count;
 };
 
 static const struct ebb_key head_rows[] = {
@@ -48,7 +48,7 @@ static const struct ebb_key head_rows[] = {
      .help = "whose random numbers make the weights"},
     {.path = "file",
      .kind = EBB_KEY_TEXT,
-     .allowed = "the path of a model file",
+     .allowed = "the path of a model file or of an ONNX file",
      .at = offsetof(struct head, file),
      .help = "a model file instead of a name"},
     {.path = "frozen",
@@ -57,6 +57,12 @@ static const struct ebb_key head_rows[] = {
      .at = offsetof(struct head, frozen),
      .count_at = offsetof(struct head, frozen_count),
      .help = "items that keep their values"},
+    {.path = "trainable",
+     .kind = EBB_KEY_TEXTS,
+     .allowed = "a pattern of names of items, such as fc.*, or a list of them",
+     .at = offsetof(struct head, trainable),
+     .count_at = offsetof(struct head, trainable_count),
+     .help = "the only items that change: all others keep their values"},
 };
 static const struct ebb_keys head_keys = EBB_KEYS(head_rows);
 
@@ -116,16 +122,21 @@ static void read_options(struct ebb_reading *reading, const struct ebb_path *pat
     char what[96];
     snprintf(what, sizeof what, "model %s", model->name);
     struct ebb_section section = {.table = &keys,
-                                  .also = "name file rng frozen init_from",
+                                  .also = "name file rng frozen trainable init_from",
                                   .what = what,
                                   .given = &config->given};
-    struct ebb_section generator = {.table = &head_keys, .only = "rng frozen", .is_open = true};
+    struct ebb_section generator = {
+        .table = &head_keys, .only = "rng frozen trainable", .is_open = true};
     ebb_keys_read(reading, &generator, path, map, map, &head);
     ebb_keys_read(reading, &section, path, map, map, config->bytes);
     config->generator = head.generator;
     if (head.frozen_count) {
         config->frozen = head.frozen;
         config->frozen_count = head.frozen_count;
+    }
+    if (head.trainable_count) {
+        config->trainable = head.trainable;
+        config->trainable_count = head.trainable_count;
     }
     settle_length(config);
 }
@@ -170,11 +181,12 @@ bool nn_config_read(struct ebb_reading *reading, const struct ebb_path *path,
     read_options(reading, path, map, &c);
     if (reading->failed || reading->report->errors > errors)
         return false;
-    if (nn_config_check(&c, &err) != EBB_OK) {
+    bool is_open = c.model->context && nn_file_waits(&c); /* sizes that the data will tell */
+    if (!is_open && nn_config_check(&c, &err) != EBB_OK) {
         ebb_reading_error(reading, path, map, "%s", err.message);
         return false;
     }
-    if (c.model->context && !nn_file_try(reading, &c))
+    if (c.model->context && !nn_file_try(reading, path, map, &c))
         return false;
     *config = c;
     return true;
@@ -216,6 +228,8 @@ enum ebb_status nn_config_set(struct nn_config *config, const char *key, const c
 {
     struct ebb_error why = {0};
     struct ebb_alone alone;
+    if (strcmp(key, "frozen") == 0 || strcmp(key, "trainable") == 0) /* texts that must live on */
+        return ebb_fail(err, EBB_EINPUT, "model.%s: allowed only in an experiment file", key);
     struct ebb_reading *reading = ebb_alone_init(&alone);
     const struct ebb_doc_node *map =
         one_member(&alone.arena, find_option(config->model, key), key, value, &why);

@@ -169,7 +169,10 @@ bool nn_file_open(struct ebb_reading *reading, const struct ebb_path *path,
                   struct nn_config *config);
 /* Builds it once, in training, for its shapes; what fails is reported at its place, unless the data
  * may still change the shapes. */
-bool nn_file_try(struct ebb_reading *reading, const struct nn_config *config);
+bool nn_file_try(struct ebb_reading *reading, const struct ebb_path *path,
+                 const struct ebb_doc_node *map, const struct nn_config *config);
+/* The data will tell what nobody has given: whether the shapes agree is known only then. */
+bool nn_file_waits(const struct nn_config *config);
 void nn_file_fill(enum nn_fill fill, const struct nn_port *port, uint32_t instance, uint64_t seed,
                   int64_t update, float *dst);
 

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "nn/file.h"
+#include "nn/onnx.h"
 
 /* ---- inputs that no data set gives ----------------------------------------------------------- */
 
@@ -86,6 +87,7 @@ static const struct nn_file *read_text(struct ebb_reading *reading, const char *
         return NULL;
     *mine = *file;
     mine->model.context = mine;
+    mine->model.hash = mine->sha256;
     mine->model.check = check;
     mine->model.generate = generate;
     if (mine->model.task == NN_TASK_COUNT)
@@ -115,6 +117,27 @@ static void take(const struct nn_file *file, struct nn_config *config)
     memcpy(config->bytes, file->model.defaults, NN_CONFIG_BYTES);
 }
 
+static void add_notes(struct ebb_reading *reading, const struct ebb_doc_node *node,
+                      const struct nn_config *config)
+{
+    for (size_t i = 0; i < config->model->note_count; i++)
+        ebb_reading_add(reading, EBB_FINDING_NOTE, node, "model.file", "%s",
+                        config->model->notes[i]);
+}
+
+static bool open_onnx(struct ebb_reading *reading, const struct ebb_path *path,
+                      const struct ebb_doc_node *node, const struct nn_env *env, const char *name,
+                      struct nn_config *config)
+{
+    struct ebb_error err = {0};
+    if (nn_onnx_open(reading->arena, name, env, config, &err) != EBB_OK) {
+        ebb_reading_error(reading, path, node, "%s", err.message);
+        return false;
+    }
+    add_notes(reading, node, config);
+    return true;
+}
+
 bool nn_file_open(struct ebb_reading *reading, const struct ebb_path *path,
                   const struct ebb_doc_node *node, const struct nn_env *env,
                   struct nn_config *config)
@@ -133,14 +156,15 @@ bool nn_file_open(struct ebb_reading *reading, const struct ebb_path *path,
     }
     if (strncmp(name, "./", 2) == 0)
         name += 2;
+    if (nn_onnx_is_path(name))
+        return open_onnx(reading, &at, node, env, name, config);
     const struct nn_file *file = read_path(reading, &at, node, env, name);
     if (file)
         take(file, config);
     return file != NULL;
 }
 
-/* The data will tell what nobody has given: whether the shapes agree is known only then. */
-static bool waits_for_data(const struct nn_config *config)
+bool nn_file_waits(const struct nn_config *config)
 {
     static const char facts[] = "channels height width classes vocabulary length features size "
                                 "outputs";
@@ -152,7 +176,16 @@ static bool waits_for_data(const struct nn_config *config)
     return false;
 }
 
-bool nn_file_try(struct ebb_reading *reading, const struct nn_config *config)
+/* Without a place in the file: the message names the node. */
+static void report_onnx(struct ebb_reading *reading, const struct ebb_path *path,
+                        const struct ebb_doc_node *map, const struct ebb_error *err)
+{
+    struct ebb_path at = {.up = path, .key = "file"};
+    ebb_reading_error(reading, &at, ebb_doc_get(map, "file"), "%s", err->message);
+}
+
+bool nn_file_try(struct ebb_reading *reading, const struct ebb_path *path,
+                 const struct ebb_doc_node *map, const struct nn_config *config)
 {
     struct ebb_report found;
     struct ebb_reading own;
@@ -167,15 +200,19 @@ bool nn_file_try(struct ebb_reading *reading, const struct nn_config *config)
         return false;
     }
     nn_builder_init(&b, s, &(struct nn_mode){.is_training = true});
-    enum ebb_status status = nn_leaves(&b, config, 2, inputs, &err);
+    enum ebb_status status = nn_leaves(&b, config, nn_config_batch(config, 2), inputs, &err);
     EBB_THEN(status, nn_build(&b, config, inputs, outputs, &count, &err));
     if (status != EBB_OK)
         tensor_status(s, &err); /* the bare message: its place is told apart */
     struct nn_expr at = {.line = b.place.line, .column = b.place.column};
     nn_builder_fini(&b);
     tensor_session_destroy(s);
-    if (status == EBB_OK || (status != EBB_ENOMEM && waits_for_data(config)))
+    if (status == EBB_OK || (status != EBB_ENOMEM && nn_file_waits(config)))
         return true;
+    if (config->model->build == nn_onnx_build) {
+        report_onnx(reading, path, map, &err);
+        return false;
+    }
     const struct nn_file *file = config->model->context;
     ebb_reading_init(&own, reading->arena, file->path, &found);
     nn_file_error(&own, NULL, &at, "%s", err.message);
@@ -198,6 +235,13 @@ enum ebb_status nn_config_open(struct ebb_arena *arena, const char *name, struct
 {
     struct ebb_file_view view;
     *report = (struct ebb_report){0};
+    if (nn_onnx_is_path(name)) {
+        EBB_TRY(nn_onnx_open(arena, name, NULL, config, err));
+        struct ebb_reading reading;
+        ebb_reading_init(&reading, arena, name, report);
+        add_notes(&reading, NULL, config);
+        return ebb_reading_end(&reading, err);
+    }
     if (!is_path(name))
         return nn_config_init(config, name, err);
     EBB_TRY(ebb_file_view_open(&view, name, NN_FILE_BYTES, err));
@@ -213,6 +257,14 @@ enum ebb_status nn_config_from_text(struct ebb_arena *arena, const char *name, c
 {
     struct ebb_reading reading;
     ebb_reading_init(&reading, arena, name, report);
+    if (nn_onnx_is_path(name)) {
+        struct ebb_error why = {0};
+        if (nn_onnx_from_bytes(arena, name, bytes, length, NULL, config, &why) == EBB_OK)
+            add_notes(&reading, NULL, config);
+        else
+            ebb_reading_error(&reading, NULL, NULL, "%s", why.message);
+        return ebb_reading_end(&reading, err);
+    }
     const struct nn_file *file = read_text(&reading, name, NULL, bytes, length);
     if (file)
         take(file, config);
@@ -221,6 +273,5 @@ enum ebb_status nn_config_from_text(struct ebb_arena *arena, const char *name, c
 
 const char *nn_config_hash(const struct nn_config *config)
 {
-    const struct nn_file *file = config->model->context;
-    return file ? file->sha256 : NULL;
+    return config->model->hash;
 }

@@ -12,31 +12,6 @@
 
 /* ---- a model, built --------------------------------------------------------------------------- */
 
-static enum ebb_status build(const struct nn_config *config, int64_t batch, struct nn_built *m,
-                             struct ebb_error *err)
-{
-    memset(m, 0, sizeof *m);
-    m->batch = batch;
-    ebb_arena_init(&m->journal.arena);
-    EBB_TRY(tensor_session_create(&m->s, NULL, err));
-    nn_builder_init(&m->b, m->s, &(struct nn_mode){.is_training = true});
-    m->b.journal = &m->journal;
-    m->port_count = nn_inputs(config, batch, m->ports);
-    EBB_TRY(nn_leaves(&m->b, config, batch, m->inputs, err));
-    EBB_TRY(nn_build(&m->b, config, m->inputs, m->outputs, &m->output_count, err));
-    return m->journal.failed ? ebb_no_memory(err, 0) : EBB_OK;
-}
-
-static void unbuild(struct nn_built *m)
-{
-    if (m->s) {
-        nn_builder_fini(&m->b);
-        tensor_session_destroy(m->s);
-    }
-    ebb_free(m->journal.notes);
-    ebb_arena_fini(&m->journal.arena);
-}
-
 /* ---- writing ---------------------------------------------------------------------------------- */
 
 /* A number that may depend on the batch. */
@@ -392,6 +367,12 @@ static enum ebb_status write_built(struct nn_writer *w, struct ebb_error *err)
     w->modules = ebb_arena_calloc(w->arena, items + 1, sizeof *w->modules);
     w->is_inside = ebb_arena_calloc(w->arena, items + 1, sizeof *w->is_inside);
     EBB_TRY(ebb_arena_status(w->arena, err));
+    for (size_t i = 0; i < items; i++)
+        if (nn_item_at(&w->small->b, i)->init.kind == NN_GIVEN)
+            return ebb_fail(err, EBB_EUNSUPPORTED,
+                            "model %s has its initial values in an ONNX file: a model file cannot "
+                            "say them",
+                            w->config->model->name);
     if (w->small->journal.count != w->large->journal.count)
         return ebb_fail(err, EBB_EUNSUPPORTED, "model %s does other things at another batch",
                         w->config->model->name);
@@ -416,14 +397,14 @@ enum ebb_status nn_config_write(const struct nn_config *config, struct ebb_str *
                         config->model->name);
     memset(&large, 0, sizeof large);
     ebb_arena_init(&arena);
-    enum ebb_status status = build(config, 2, &small, err);
-    EBB_THEN(status, build(config, 3, &large, err));
+    enum ebb_status status = nn_built_open(&small, config, 2, true, err);
+    EBB_THEN(status, nn_built_open(&large, config, 3, true, err));
     EBB_THEN(status, write_built(&w, err));
     ebb_map_fini(&w.items);
     ebb_map_fini(&w.values);
     ebb_map_fini(&w.inputs);
-    unbuild(&small);
-    unbuild(&large);
+    nn_built_close(&small);
+    nn_built_close(&large);
     ebb_arena_fini(&arena);
     return status;
 }

@@ -35,6 +35,11 @@ struct nn_built {
     size_t output_count;
 };
 
+/* In training, or as it is evaluated. */
+enum ebb_status nn_built_open(struct nn_built *m, const struct nn_config *config, int64_t batch,
+                              bool is_training, struct ebb_error *err);
+void nn_built_close(struct nn_built *m); /* all zero is fine */
+
 struct nn_writer {
     const struct nn_config *config;
     struct nn_built *small, *large; /* two batches */

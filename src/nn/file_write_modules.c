@@ -7,7 +7,7 @@
 
 /* ---- initial values --------------------------------------------------------------------------- */
 
-static const char *const kinds[] = {"constant", "uniform", "normal"};
+static const char *const kinds[] = {"constant", "uniform", "normal", "given"};
 
 static bool same_values(const struct nn_init *a, const struct nn_init *b)
 {

@@ -146,7 +146,7 @@ struct nn_initializer {
 static void skip(struct nn_torch_rng *rng, enum nn_init_kind kind, size_t n)
 {
     float few[16];
-    if (kind == NN_CONSTANT)
+    if (kind == NN_CONSTANT || kind == NN_GIVEN)
         return;
     if (kind == NN_NORMAL && n < 16) {
         nn_torch_normal(rng, n, 0.0f, 1.0f, few);
@@ -220,6 +220,10 @@ void nn_initialize(const struct nn_initializer *p, size_t i, void *dst)
     const struct nn_item *item = &p->b->items[i];
     const struct nn_init *init = &item->init;
     size_t n = count_of(item);
+    if (init->kind == NN_GIVEN) {
+        init->fill(init->data, dst);
+        return;
+    }
     if (item->view.dtype == TENSOR_I64) {
         for (size_t e = 0; e < n; e++)
             ((int64_t *)dst)[e] = (int64_t)init->a;

@@ -169,6 +169,14 @@ tensor_id nn_ceil_pool(struct nn_builder *b, tensor_id x, int k, int stride, int
 tensor_id nn_apply(struct nn_builder *b, const struct ops_def *def, size_t in_count,
                    const tensor_id *in, tensor_id *out, size_t *count, const void *attr);
 
+/* A buffer whose values a file holds. */
+tensor_id nn_given_buffer(struct nn_builder *b, const char *name, enum tensor_dtype dtype, int rank,
+                          const int64_t *dims, struct nn_init init);
+
+/* A row for tables that no layer function made. */
+void nn_layer_list(struct nn_builder *b, const char *name, const char *kind, tensor_id out,
+                   uint32_t first_node, uint32_t first_item, uint32_t end_item);
+
 /* Whether this item, which exists, keeps its bits. */
 bool nn_is_frozen(struct nn_builder *b, const char *name);
 

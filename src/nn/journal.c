@@ -63,3 +63,30 @@ void nn_journal_end(struct nn_builder *b)
     if (b->journal)
         b->journal->depth--;
 }
+
+/* ---- a model, built with one ------------------------------------------------------------------ */
+
+enum ebb_status nn_built_open(struct nn_built *m, const struct nn_config *config, int64_t batch,
+                              bool is_training, struct ebb_error *err)
+{
+    memset(m, 0, sizeof *m);
+    m->batch = batch;
+    ebb_arena_init(&m->journal.arena);
+    EBB_TRY(tensor_session_create(&m->s, NULL, err));
+    nn_builder_init(&m->b, m->s, &(struct nn_mode){.is_training = is_training});
+    m->b.journal = &m->journal;
+    m->port_count = nn_inputs(config, batch, m->ports);
+    EBB_TRY(nn_leaves(&m->b, config, batch, m->inputs, err));
+    EBB_TRY(nn_build(&m->b, config, m->inputs, m->outputs, &m->output_count, err));
+    return m->journal.failed ? ebb_no_memory(err, 0) : EBB_OK;
+}
+
+void nn_built_close(struct nn_built *m)
+{
+    if (m->s) {
+        nn_builder_fini(&m->b);
+        tensor_session_destroy(m->s);
+    }
+    ebb_free(m->journal.notes);
+    ebb_arena_fini(&m->journal.arena);
+}

@@ -39,6 +39,27 @@ static struct mark claim(struct nn_builder *b, struct mark m, uint32_t *end)
     return m;
 }
 
+void nn_layer_list(struct nn_builder *b, const char *name, const char *kind, tensor_id out,
+                   uint32_t first_node, uint32_t first_item, uint32_t end_item)
+{
+    struct ebb_error err;
+    char *copy = ebb_arena_strndup(&b->arena, name, strlen(name));
+    if (tensor_status(b->session, NULL) != EBB_OK)
+        return;
+    if (!copy || ebb_grow(&b->layers, &b->layer_capacity, b->layer_count + 1, sizeof *b->layers,
+                          &err) != EBB_OK) {
+        tensor_fail(b->session, EBB_ENOMEM, "out of memory");
+        return;
+    }
+    b->layers[b->layer_count++] = (struct nn_layer){.name = copy,
+                                                    .kind = kind,
+                                                    .out = out,
+                                                    .first_node = first_node,
+                                                    .end_node = tensor_node_count(b->session),
+                                                    .first_item = first_item,
+                                                    .end_item = end_item};
+}
+
 static tensor_id layer_end(struct nn_builder *b, struct mark m, const char *name, const char *kind,
                            tensor_id out)
 {

@@ -103,6 +103,23 @@ void nn_generate(const struct nn_config *config, const struct nn_port *port, uin
 
 /* ---- building ------------------------------------------------------------------------------- */
 
+static enum ebb_status check_patterns(const struct nn_builder *b, const char *key,
+                                      const char *const *patterns, size_t count,
+                                      struct ebb_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool is_used = false;
+        for (size_t k = 0; k < b->item_count && !is_used; k++)
+            is_used = tensor_pattern_fits(patterns[i], b->items[k].name);
+        if (!is_used)
+            return ebb_fail(err, EBB_EINPUT,
+                            "model.%s: no item of model %s fits '%s' (ebb model show --json lists "
+                            "them)",
+                            key, b->config->model->name, patterns[i]);
+    }
+    return EBB_OK;
+}
+
 enum ebb_status nn_build(struct nn_builder *b, const struct nn_config *config,
                          const tensor_id *inputs, struct nn_output outputs[NN_PORTS], size_t *count,
                          struct ebb_error *err)
@@ -120,16 +137,8 @@ enum ebb_status nn_build(struct nn_builder *b, const struct nn_config *config,
         return ebb_context(err, status, "%s:%u:%u", b->place.file, b->place.line, b->place.column);
     if (status != EBB_OK)
         return ebb_context(err, status, "model %s", config->model->name);
-    for (size_t i = 0; i < config->frozen_count; i++) {
-        bool is_used = false;
-        for (size_t k = 0; k < b->item_count && !is_used; k++)
-            is_used = tensor_pattern_fits(config->frozen[i], b->items[k].name);
-        if (!is_used)
-            return ebb_fail(err, EBB_EINPUT,
-                            "model.frozen: no item of model %s fits '%s' (ebb model show --json "
-                            "lists them)",
-                            config->model->name, config->frozen[i]);
-    }
+    EBB_TRY(check_patterns(b, "frozen", config->frozen, config->frozen_count, err));
+    EBB_TRY(check_patterns(b, "trainable", config->trainable, config->trainable_count, err));
     *count = n;
     return EBB_OK;
 }

@@ -51,7 +51,7 @@ enum nn_role {
     NN_BUFFER,    /* no parameter: running statistics, moments the model keeps itself */
 };
 
-enum nn_init_kind { NN_CONSTANT, NN_UNIFORM, NN_NORMAL };
+enum nn_init_kind { NN_CONSTANT, NN_UNIFORM, NN_NORMAL, NN_GIVEN };
 
 struct nn_init {
     bool is_given; /* false in a zeroed struct: the layer's default */
@@ -63,6 +63,9 @@ struct nn_init {
     bool is_redrawn;
     enum nn_init_kind constructor;
     uint32_t copy_of; /* 1 + item whose values these are (torch's stacks are copies of one layer) */
+    /* NN_GIVEN: writes the values, which a file holds. */
+    void (*fill)(const void *data, void *dst);
+    const void *data;
 };
 
 struct nn_item {
@@ -233,10 +236,11 @@ struct nn_model;
 
 struct nn_config {
     const struct nn_model *model;
-    uint64_t given;              /* bit i: option i was set by the user */
-    enum nn_generator generator; /* key `rng`: ebb or torch */
-    const char *const *frozen;   /* key `frozen`: patterns of items; in the arena of the reading */
-    size_t frozen_count;
+    uint64_t given;               /* bit i: option i was set by the user */
+    enum nn_generator generator;  /* key `rng`: ebb or torch */
+    const char *const *frozen;    /* key `frozen`: patterns of items; in the arena of the reading */
+    const char *const *trainable; /* key `trainable`: when given, everything else is frozen */
+    size_t frozen_count, trainable_count;
     _Alignas(16) unsigned char bytes[NN_CONFIG_BYTES]; /* typed by the family */
 };
 
@@ -258,7 +262,12 @@ struct nn_model {
     /* Generated inputs; NULL: none. */
     void (*generate)(const struct nn_config *config, const struct nn_port *port, uint64_t seed,
                      int64_t update, void *dst);
-    const void *context; /* model files: what was read; NULL: a row of the zoo */
+    const void *context;       /* files: what was read; NULL: a row of the zoo */
+    const char *const *beside; /* files that it needs beside it, relative to its folder */
+    size_t beside_count;
+    const char *hash;         /* files: 64 digits of what they say; NULL: none */
+    const char *const *notes; /* what the user of a file should know */
+    size_t note_count;
 };
 
 size_t nn_model_count(void);
@@ -277,19 +286,26 @@ struct nn_env {
 bool nn_config_read(struct ebb_reading *reading, const struct ebb_path *path,
                     const struct ebb_doc_node *map, const struct nn_env *env,
                     struct nn_config *config);
-/* A name of the zoo, or the path of a model file (it has a '/' or ends with .yaml, .yml), with its
- * defaults. What is read lives in the arena. */
+/* A name of the zoo, or the path of a model file (it has a '/' or ends with .yaml, .yml) or of an ONNX
+ * file (.onnx), with its defaults. What is read lives in the arena; notes are in the report. */
 enum ebb_status nn_config_open(struct ebb_arena *arena, const char *name, struct nn_config *config,
                                struct ebb_report *report, struct ebb_error *err);
-/* The same of the text of a model file. */
+/* The same of the bytes of a model file, or of an ONNX file where the name ends with .onnx. */
 enum ebb_status nn_config_from_text(struct ebb_arena *arena, const char *name, const char *bytes,
                                     size_t length, struct nn_config *config,
                                     struct ebb_report *report, struct ebb_error *err);
-/* Of a model file: 64 hexadecimal digits, a function of what it says; of the zoo: NULL. */
+/* Of a file: 64 hexadecimal digits, a function of what it says; of the zoo: NULL. */
 const char *nn_config_hash(const struct nn_config *config);
 /* The model as text of a model file; models that train inside themselves are refused. */
 enum ebb_status nn_config_write(const struct nn_config *config, struct ebb_str *out,
                                 struct ebb_error *err);
+/* The model as an ONNX file (opset 17), as it is evaluated; values[i] are those of item i, NULL where
+ * nothing reads it. batch 0: any, where that can be said; *is_fixed tells. */
+enum ebb_status nn_config_export(const struct nn_config *config, int64_t batch,
+                                 const void *const *values, const char *path, bool *is_fixed,
+                                 struct ebb_error *err);
+/* The batch that a file was written for, where it can have no other; else the one given. */
+int64_t nn_config_batch(const struct nn_config *config, int64_t batch);
 /* Defaults of a model. */
 enum ebb_status nn_config_init(struct nn_config *config, const char *name, struct ebb_error *err);
 /* "key", "value" from a command line; lists as "1,2,3". */

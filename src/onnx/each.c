@@ -416,6 +416,8 @@ static enum ebb_status clip(struct onnx_call *c)
         if (onnx_has(c, i) && (c->in[i].type != x->type || c->in[i].count != 1))
             return onnx_no(c, "bounds are one number of the type of the input");
     bool is_old = c->e->opset < 11;
+    if (is_old && !x->number)
+        return onnx_not_here(c, "type %s in version 6", onnx_type_name(x->type));
     bool has_low = is_old || onnx_has(c, 1), has_high = is_old || onnx_has(c, 2);
     double low = is_old    ? onnx_attr_number(c->node, "min", -INFINITY)
                  : has_low ? onnx_get(&c->in[1], 0)

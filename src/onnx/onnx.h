@@ -140,6 +140,8 @@ struct onnx_model {
     const char *path, *producer;
     int64_t ir_version, opset; /* of the default domain */
     struct onnx_graph graph;
+    const char **beside; /* files of external data, relative to the model's folder */
+    size_t beside_count;
     char sha256[65]; /* of the file, without those beside it */
 };
 

@@ -548,6 +548,14 @@ enum ebb_status onnx_read(struct ebb_arena *arena, const char *path, const void 
     ebb_strmap_init(&p.values);
     enum ebb_status status = read_model(&p, (struct onnx_wire){bytes, 0, length, name}, err);
     ebb_strmap_fini(&p.values);
+    for (struct onnx_beside *b = p.r.beside; status == EBB_OK && b; b = b->next)
+        m->beside_count++;
+    m->beside = ebb_arena_calloc(arena, m->beside_count + 1, sizeof *m->beside);
+    size_t n = 0;
+    for (struct onnx_beside *b = p.r.beside; m->beside && n < m->beside_count; b = b->next)
+        m->beside[n++] = b->location;
+    if (status == EBB_OK && !m->beside)
+        status = ebb_no_memory(err, 0);
     struct ebb_sha256 hash;
     if (status == EBB_OK) {
         ebb_sha256_init(&hash);

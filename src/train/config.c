@@ -342,10 +342,57 @@ static void read_section(struct ebb_reading *reading, size_t i, const struct ebb
 
 /* ---- all together ---- */
 
-static const struct train_task *task_of(const char *entrypoint)
+/* The path of "onnx:<path>"; NULL: another entrypoint. */
+static const char *onnx_of(const char *entrypoint)
 {
-    return entrypoint && strncmp(entrypoint, "ebb:", 4) == 0 ? train_task_find(entrypoint + 4)
-                                                             : NULL;
+    return entrypoint && strncmp(entrypoint, "onnx:", 5) == 0 ? entrypoint + 5 : NULL;
+}
+
+/* Of an ONNX file: what its graph suggests. NULL: none, err says why. */
+static const struct train_task *task_of(struct ebb_arena *arena, const struct train_source *source,
+                                        struct ebb_error *err)
+{
+    const char *entrypoint = source->entrypoint ? source->entrypoint : "";
+    const char *path = onnx_of(entrypoint);
+    const struct train_task *task = NULL;
+    struct ebb_report report;
+    struct nn_config net;
+    if (strncmp(entrypoint, "ebb:", 4) == 0)
+        task = train_task_find(entrypoint + 4);
+    if (!task && !path)
+        ebb_fail(err, EBB_EINPUT,
+                 "%s: entrypoint '%s' is no built-in task (ebb:<task>) and no ONNX file "
+                 "(onnx:<path>)",
+                 source->file, entrypoint);
+    if (path && source->directory && *path != '/')
+        path = ebb_arena_printf(arena, "%s/%s", source->directory, path);
+    if (path && nn_config_open(arena, path, &net, &report, err) == EBB_OK)
+        task = train_task_find(nn_task_name(net.model->task));
+    return task;
+}
+
+/* The section with the file that the entrypoint names. */
+static const struct ebb_doc_node *with_file(struct ebb_reading *reading, const char *path,
+                                            const struct ebb_doc_node *model)
+{
+    struct ebb_path at = {.key = "model"};
+    struct ebb_doc_node *map = ebb_reading_node(reading, EBB_DOC_MAP, model);
+    if (model && model->kind != EBB_DOC_MAP)
+        return model;
+    for (size_t i = 0; map && model && i < model->count; i++) {
+        const char *key = model->keys[i]->text;
+        if (strcmp(key, "name") == 0 || strcmp(key, "file") == 0)
+            ebb_reading_wrong(reading, &at, model, key,
+                              "found with an entrypoint onnx:<path>, which names the model");
+        if (!ebb_doc_set(reading->arena, map, key, model->items[i]))
+            map = NULL;
+    }
+    const struct ebb_doc_node *file = ebb_doc_new_string(reading->arena, path);
+    if (!map || !file || !ebb_doc_set(reading->arena, map, "file", file)) {
+        reading->failed = true;
+        return model;
+    }
+    return map;
 }
 
 static const struct train_config defaults = {
@@ -356,11 +403,16 @@ void train_check_section(struct ebb_reading *reading, const char *section,
                          const char *directory)
 {
     struct draft draft = {.config = defaults};
-    struct train_source source = {.directory = directory};
+    struct train_source source = {.directory = directory, .entrypoint = entrypoint, .file = ""};
+    const char *onnx = onnx_of(entrypoint);
+    const struct train_task *task =
+        onnx && !directory ? NULL : task_of(reading->arena, &source, NULL);
     for (size_t i = 0; i < SECTIONS; i++)
         if (strcmp(sections[i].name, section) == 0)
-            read_section(reading, i, value, task_of(entrypoint), directory ? &source : NULL,
-                         &draft);
+            read_section(reading, i,
+                         onnx && strcmp(section, "model") == 0 ? with_file(reading, onnx, value)
+                                                               : value,
+                         task, directory ? &source : NULL, &draft);
 }
 
 static void read_rest(struct ebb_reading *reading, const struct train_source *source,
@@ -390,7 +442,10 @@ static enum ebb_status read_all(struct ebb_reading *reading, const struct train_
         values[i] = train_expand(reading->arena, NULL, raw, source->hparams);
         if (raw && !values[i])
             reading->failed = true;
-        if (!raw && sections[i].is_required)
+        const char *onnx = i == 1 ? onnx_of(source->entrypoint) : NULL;
+        if (onnx)
+            values[i] = with_file(reading, onnx, values[i]);
+        if (!values[i] && !raw && sections[i].is_required)
             ebb_reading_error(reading, &path, source->root,
                               "is missing: training needs this section");
         read_section(reading, i, values[i], draft->config.task, source, draft);
@@ -409,12 +464,14 @@ enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_so
     struct ebb_report own;
     struct ebb_reading reading;
     struct draft *draft = ebb_arena_calloc(arena, 1, sizeof *draft);
-    const struct train_task *task = task_of(source->entrypoint);
+    struct ebb_error why = {.status = EBB_EINPUT};
+    if (report)
+        *report = (struct ebb_report){0};
+    const struct train_task *task = task_of(arena, source, &why);
     if (!draft)
         return ebb_no_memory(err, sizeof *draft);
     if (!task)
-        return ebb_fail(err, EBB_EINPUT, "%s: entrypoint '%s' is no built-in task (ebb:<task>)",
-                        source->file, source->entrypoint ? source->entrypoint : "");
+        return ebb_fail(err, why.status, "%s", why.message);
     draft->config = defaults;
     draft->config.file = source->file;
     draft->config.directory = source->directory;

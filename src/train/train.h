@@ -110,7 +110,7 @@ struct train_config {
 };
 
 /* Sections of an experiment file. `root` is the whole mapping; `hparams` maps every hyperparameter
- * to its value in this trial; `entrypoint` is "ebb:<task>". */
+ * to its value in this trial; `entrypoint` is "ebb:<task>" or "onnx:<path>". */
 struct train_source {
     const char *file, *directory, *entrypoint;
     const char *benchmark; /* as in train_config */
@@ -507,7 +507,7 @@ enum ebb_status train_events_close(struct train_events *events, struct ebb_error
 
 /* ---- worker ---------------------------------------------------------------------------------- */
 
-/* Trials for `ebb worker`, one per task; NULL: unknown task. */
+/* Trials for `ebb worker`, one per task; NULL: unknown task. No task: that of an ONNX file. */
 const struct worker_trial *train_worker(const char *task);
 
 #endif

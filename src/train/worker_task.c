@@ -174,7 +174,7 @@ static const struct worker_trial trials[] = {
 const struct worker_trial *train_worker(const char *task)
 {
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
-        if (strcmp(trials[i].name, task) == 0)
-            return &trials[i];
+        if (!task || strcmp(trials[i].name, task) == 0)
+            return &trials[i]; /* they differ by name alone: an ONNX file says its task itself */
     return NULL;
 }

@@ -1,7 +1,8 @@
-/* fuzz_onnx.c - an ONNX file of any content: it is refused, or its graph is computed or fails with a
- * message, in bounded memory; nothing stays allocated. */
+/* fuzz_onnx.c - an ONNX file of any content: it is refused, or its graph is computed and built as a
+ * model or fails with a message, in bounded memory; nothing stays allocated. */
 #include "fuzz.h"
 
+#include "nn/nn.h"
 #include "onnx/onnx.h"
 
 static void compute(struct ebb_arena *arena, const struct onnx_model *m)
@@ -20,6 +21,31 @@ static void compute(struct ebb_arena *arena, const struct onnx_model *m)
         require(err.message[0] != 0);
 }
 
+static void build(const char *bytes, size_t size)
+{
+    struct ebb_arena arena;
+    struct ebb_error err = {0};
+    struct nn_config config;
+    struct ebb_report report;
+    struct tensor_session *s;
+    struct nn_builder b;
+    struct nn_output outputs[NN_PORTS];
+    tensor_id inputs[NN_PORTS];
+    size_t count = 0;
+    ebb_arena_init(&arena);
+    if (nn_config_from_text(&arena, "fuzz.onnx", bytes, size, &config, &report, &err) == EBB_OK &&
+        nn_config_check(&config, &err) == EBB_OK) {
+        require(tensor_session_create(&s, NULL, &err) == EBB_OK);
+        nn_builder_init(&b, s, &(struct nn_mode){.is_training = true});
+        if (nn_leaves(&b, &config, 2, inputs, &err) == EBB_OK &&
+            nn_build(&b, &config, inputs, outputs, &count, &err) == EBB_OK)
+            require(count >= 1 && count <= NN_PORTS);
+        nn_builder_fini(&b);
+        tensor_session_destroy(s);
+    }
+    ebb_arena_fini(&arena);
+}
+
 static void parse(const char *bytes, size_t size)
 {
     struct ebb_arena arena;
@@ -31,6 +57,7 @@ static void parse(const char *bytes, size_t size)
     else
         require(err.message[0] != 0);
     ebb_arena_fini(&arena);
+    build(bytes, size);
 }
 
 FUZZ(parse)

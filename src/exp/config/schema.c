@@ -37,7 +37,7 @@ static const struct ebb_key rows[] = {
     {.path = "data", .kind = EBB_KEY_FREE, AT(data),
      .help = "Passed to the model untouched. With an `ebb:` or `onnx:` entrypoint it names the dataset and its options."},
     {.path = "entrypoint", .kind = EBB_KEY_OWN, .type = &exp_type_entrypoint, .flags = EBB_KEY_REQUIRED, AT(entrypoint),
-     .help = "What a trial runs. `ebb:<task>`: a built-in task, " EXP_TASKS_TEXT "see docs/training.md. `onnx:<path>`: an ONNX model. `<path>.so:<symbol>`: a shared object. `<pkg.mod>:<Class>`: a Python class, run through the client package. A list of strings, or `exec:<command line>`: any program."},
+     .help = "What a trial runs. `ebb:<task>`: a built-in task, " EXP_TASKS_TEXT "see docs/training.md. `onnx:<path>`: an ONNX file, see docs/onnx.md. `<path>.so:<symbol>`: a shared object. `<pkg.mod>:<Class>`: a Python class, run through the client package. A list of strings, or `exec:<command line>`: any program."},
     {.path = "checkpoint_storage", .kind = EBB_KEY_MAP, AT(checkpoint_storage),
      .help = "Where checkpoints are kept, and how many. Without one, the site's default is used."},
     {.path = "tensorboard_storage", .kind = EBB_KEY_MAP, .flags = EBB_KEY_OPTIONAL | EBB_KEY_QUIET | EBB_KEY_OLD, AT(tensorboard_storage), .section = "checkpoint_storage", .hides = true,

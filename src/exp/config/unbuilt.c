@@ -60,15 +60,9 @@ static bool uses_registry(const struct exp_config *c)
     return c->environment.has_registry_auth;
 }
 
-static bool uses_onnx(const struct exp_config *c)
-{
-    return c->entrypoint.kind == EXP_ENTRY_ONNX;
-}
-
 #define CONTAINER "trials run without a container"
 #define ONE_SLOT "a trial trains on one slot"
 const struct exp_unbuilt exp_unbuilt_table[] = {
-    {"entrypoint", "onnx:<path>", "ONNX models are not read", uses_onnx},
     {"checkpoint_storage.container_path", "not /determined_shared_fs",
      "trials run without a container and see the storage where it is", uses_container_path},
     {"checkpoint_storage.propagation", "not rprivate", "the storage is not mounted for trials",

@@ -1,0 +1,879 @@
+/* onnx_ops.c - ops of ONNX as ops of the table: element by element, sums, shapes, places. Layers with
+ * weights are in onnx_layers.c. To add one: a row, and its function. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nn/onnx.h"
+
+/* ---- shared ----------------------------------------------------------------------------------- */
+
+static bool is_float(const struct nn_onnx_build *o, tensor_id x)
+{
+    uint8_t d = tensor_view_of(o->b->session, x)->dtype;
+    return d == TENSOR_F32 || d == TENSOR_BF16 || d == TENSOR_F16;
+}
+
+/* Input i, of fractions. */
+static tensor_id take(struct nn_onnx_build *o, size_t i)
+{
+    tensor_id x = nn_onnx_live(o, i);
+    if (nn_onnx_ok(o) && !is_float(o, x))
+        return nn_onnx_fail(o, "integers that depend on data are only places, not numbers");
+    return x;
+}
+
+static tensor_id with_number(struct nn_onnx_build *o, const char *op, tensor_id x, const char *name,
+                             double v)
+{
+    struct ops_value value = {name, .number = v};
+    return nn_call(o->b, op, 1, &x, NULL, 1, &value);
+}
+
+static tensor_id add_number(struct nn_onnx_build *o, tensor_id x, double v)
+{
+    return v < 0 || v > 0 ? with_number(o, "add_scalar", x, "value", v) : x;
+}
+
+static tensor_id scale(struct nn_onnx_build *o, tensor_id x, double v)
+{
+    return v < 1 || v > 1 ? with_number(o, "mul_scalar", x, "value", v) : x;
+}
+
+static tensor_id pair(struct nn_onnx_build *o, const char *op, tensor_id a, tensor_id b)
+{
+    return nn_onnx_op(o, op, 2, (tensor_id[]){a, b});
+}
+
+static tensor_id one(struct nn_onnx_build *o, const char *op, tensor_id x)
+{
+    return nn_onnx_op(o, op, 1, &x);
+}
+
+static tensor_id clamp(struct nn_onnx_build *o, tensor_id x, double low, double high)
+{
+    struct ops_value values[] = {{"min", .number = low}, {"max", .number = high}};
+    return nn_call(o->b, "clamp", 1, &x, NULL, 2, values);
+}
+
+static bool axis_of(struct nn_onnx_build *o, int64_t given, int rank, int *axis)
+{
+    if (given < -rank || given >= rank) {
+        nn_onnx_fail(o, "axis %" PRId64 " of %d dimensions", given, rank);
+        return false;
+    }
+    *axis = (int)(given < 0 ? given + rank : given);
+    return true;
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------- */
+
+/* x op c, or c op x. */
+static tensor_id by_number(struct nn_onnx_build *o, char op, tensor_id x, double c, bool is_second)
+{
+    switch (op) {
+    case 'A':
+        return add_number(o, x, c);
+    case 'S':
+        return is_second ? add_number(o, x, -c) : add_number(o, one(o, "neg", x), c);
+    case 'M':
+        return scale(o, x, c);
+    default:
+        return is_second ? scale(o, x, (double)(1.0f / (float)c))
+                         : scale(o, one(o, "reciprocal", x), c);
+    }
+}
+
+/* Before version 7 the second operand lies at `axis` of the first. */
+static tensor_id old_place(struct nn_onnx_build *o, tensor_id a, tensor_id b)
+{
+    struct tensor_view p = nn_onnx_view(o, a), q = nn_onnx_view(o, b);
+    int64_t axis = onnx_attr_int(o->node, "axis", p.rank - q.rank);
+    if (o->file->onnx->opset >= 7 || axis < 0 || axis + q.rank >= p.rank)
+        return b;
+    while (axis + q.rank < p.rank)
+        q.dims[q.rank++] = 1;
+    return nn_onnx_reshape(o, b, q.rank, q.dims);
+}
+
+static void arithmetic(struct nn_onnx_build *o)
+{
+    static const char *const ops[] = {"Add", "add", "Sub", "sub", "Mul", "mul", "Div", "div"};
+    const char *op = o->node->op, *ours = "";
+    double c;
+    for (size_t i = 0; i < 8; i += 2)
+        if (strcmp(ops[i], op) == 0)
+            ours = ops[i + 1];
+    for (size_t i = 0; i < 2; i++) {
+        if (!nn_onnx_scalar(o, o->node->in[i], &c))
+            continue;
+        tensor_id x = take(o, 1 - i);
+        if (!nn_onnx_ok(o))
+            return;
+        struct tensor_view v = nn_onnx_view(o, x);
+        if (v.rank < o->values[o->node->in[i]].host.rank)
+            break;
+        if (*op != 'D' || i == 0 || c < 0 || c > 0) {
+            nn_onnx_set(o, 0, by_number(o, *op, x, c, i == 1));
+            return;
+        }
+    }
+    tensor_id a = take(o, 0), b = take(o, 1);
+    if (nn_onnx_ok(o))
+        nn_onnx_set(o, 0, pair(o, ours, a, old_place(o, a, b)));
+}
+
+static void several(struct nn_onnx_build *o)
+{
+    const char *op = o->node->op;
+    const char *ours = strcmp(op, "Max") == 0   ? "maximum"
+                       : strcmp(op, "Min") == 0 ? "minimum"
+                                                : "add";
+    tensor_id x = take(o, 0);
+    for (size_t i = 1; i < o->node->in_count && nn_onnx_ok(o); i++) {
+        tensor_id y = take(o, i);
+        if (nn_onnx_ok(o))
+            x = pair(o, ours, x, y);
+    }
+    if (nn_onnx_ok(o))
+        nn_onnx_set(o, 0,
+                    strcmp(op, "Mean") == 0 ? scale(o, x, 1.0 / (double)o->node->in_count) : x);
+}
+
+static void power(struct nn_onnx_build *o)
+{
+    double e;
+    if (!nn_onnx_scalar(o, o->node->in[1], &e)) {
+        nn_onnx_fail(o, "an exponent that depends on data");
+        return;
+    }
+    tensor_id x = take(o, 0);
+    if (!nn_onnx_ok(o))
+        return;
+    bool is_two = !(e < 2) && !(e > 2), is_half = !(e < 0.5) && !(e > 0.5);
+    nn_onnx_set(o, 0,
+                is_two    ? one(o, "square", x)
+                : is_half ? one(o, "sqrt", x)
+                          : with_number(o, "pow_scalar", x, "exponent", e));
+}
+
+static void clip(struct nn_onnx_build *o)
+{
+    bool is_old = o->file->onnx->opset < 11;
+    double low = is_old ? onnx_attr_number(o->node, "min", -INFINITY) : -INFINITY;
+    double high = is_old ? onnx_attr_number(o->node, "max", INFINITY) : INFINITY;
+    for (size_t i = 1; i < 3 && !is_old; i++)
+        if (nn_onnx_has(o, i) && !nn_onnx_scalar(o, o->node->in[i], i == 1 ? &low : &high)) {
+            nn_onnx_fail(o, "a bound that depends on data");
+            return;
+        }
+    tensor_id x = take(o, 0);
+    if (!nn_onnx_ok(o))
+        return;
+    bool is_zero = !(low < 0) && !(low > 0), is_six = !(high < 6) && !(high > 6);
+    nn_onnx_set(o, 0,
+                is_zero && isinf(high) ? nn_activate(o->b, NN_RELU, x)
+                : is_zero && is_six    ? nn_activate(o->b, NN_RELU6, x)
+                                       : clamp(o, x, low, high));
+}
+
+static void activation(struct nn_onnx_build *o)
+{
+    const struct onnx_node *n = o->node;
+    const char *op = n->op;
+    tensor_id x = take(o, 0), y = TENSOR_NONE;
+    if (!nn_onnx_ok(o))
+        return;
+    if (strcmp(op, "Relu") == 0)
+        y = nn_activate(o->b, NN_RELU, x);
+    else if (strcmp(op, "LeakyRelu") == 0)
+        y = with_number(o, "leaky_relu", x, "negative_slope",
+                        onnx_attr_number(n, "alpha", (double)0.01f));
+    else if (strcmp(op, "Elu") == 0)
+        y = with_number(o, "elu", x, "alpha", onnx_attr_number(n, "alpha", 1));
+    else if (strcmp(op, "Selu") == 0) /* of the standard numbers: gamma elu(x, alpha) */
+        y = scale(o,
+                  with_number(o, "elu", x, "alpha",
+                              onnx_attr_number(n, "alpha", 1.67326319217681884765625)),
+                  onnx_attr_number(n, "gamma", 1.05070102214813232421875));
+    else if (strcmp(op, "HardSigmoid") == 0)
+        y = clamp(o,
+                  add_number(o, scale(o, x, onnx_attr_number(n, "alpha", (double)0.2f)),
+                             onnx_attr_number(n, "beta", 0.5)),
+                  0, 1);
+    else if (strcmp(op, "Softsign") == 0)
+        y = pair(o, "div", x, add_number(o, one(o, "abs", x), 1));
+    else if (strcmp(op, "Mish") == 0)
+        y = pair(o, "mul", x, one(o, "tanh", one(o, "softplus", x)));
+    else if (strcmp(op, "Gelu") == 0)
+        y = nn_activate(o->b,
+                        strcmp(onnx_attr_text(n, "approximate", "none"), "tanh") == 0 ? NN_GELU_TANH
+                                                                                      : NN_GELU,
+                        x);
+    nn_onnx_set(o, 0, y);
+}
+
+static void prelu(struct nn_onnx_build *o)
+{
+    tensor_id x = take(o, 0), slope = take(o, 1);
+    if (!nn_onnx_ok(o))
+        return;
+    struct tensor_view v = nn_onnx_view(o, x), s = nn_onnx_view(o, slope);
+    if (o->file->onnx->opset < 7 && s.rank == 1 && s.dims[0] > 1)
+        for (; s.rank + 1 < v.rank;)
+            s.dims[s.rank++] = 1;
+    slope = nn_onnx_reshape(o, slope, s.rank, s.dims);
+    tensor_id below = pair(o, "mul", slope, one(o, "relu", one(o, "neg", x)));
+    nn_onnx_set(o, 0, pair(o, "sub", one(o, "relu", x), below));
+}
+
+static void where(struct nn_onnx_build *o)
+{
+    tensor_id in[3] = {nn_onnx_live(o, 0), take(o, 1), take(o, 2)};
+    if (nn_onnx_ok(o))
+        nn_onnx_set(o, 0, nn_onnx_op(o, "where", 3, in));
+}
+
+/* ---- types ------------------------------------------------------------------------------------ */
+
+/* 0 or 1 as a fraction: a row of a table of two. Other integers are not numbers here. */
+static tensor_id mask_as_float(struct nn_onnx_build *o, tensor_id x)
+{
+    struct tensor_view v = nn_onnx_view(o, x);
+    int64_t dims[2] = {1, 1};
+    struct ops_value zero[] = {{"shape", .ints = dims, .count = 2}, {"value", .number = 0}};
+    struct ops_value first[] = {{"shape", .ints = dims, .count = 2}, {"value", .number = 1}};
+    tensor_id rows[2] = {nn_call(o->b, "full", 0, NULL, NULL, 2, zero),
+                         nn_call(o->b, "full", 0, NULL, NULL, 2, first)};
+    tensor_id table = nn_cat(o->b, 2, rows, 0);
+    tensor_id y = nn_onnx_op(o, "embedding", 2, (tensor_id[]){x, table});
+    return nn_onnx_reshape(o, y, v.rank, v.dims);
+}
+
+static bool is_mask(const struct nn_onnx_build *o, tensor_id x)
+{
+    struct nn_port ports[NN_PORTS];
+    size_t n = nn_onnx_inputs(o->b->config, 2, ports);
+    for (size_t i = 0; i < n && i < o->g->input_count; i++) {
+        uint32_t at = tensor_producer(o->b->session, x);
+        if (ports[i].kind != NN_MASK)
+            continue;
+        tensor_id port = o->values[o->g->inputs[i].value].id;
+        for (int steps = 0; x.v != port.v && at != UINT32_MAX && steps < 64; steps++) {
+            struct tensor_node node = tensor_node_at(o->b->session, at);
+            if (!node.input_count)
+                break;
+            x = node.inputs[0];
+            at = tensor_producer(o->b->session, x);
+        }
+        if (x.v == port.v)
+            return true;
+    }
+    return false;
+}
+
+static void cast(struct nn_onnx_build *o)
+{
+    int to = (int)onnx_attr_int(o->node, "to", 0);
+    tensor_id x = nn_onnx_live(o, 0);
+    if (!nn_onnx_ok(o))
+        return;
+    bool is_fraction = is_float(o, x);
+    if (is_fraction == onnx_type_is_float(to) && to != ONNX_BOOL)
+        nn_onnx_set(o, 0, x);
+    else if (!is_fraction && onnx_type_is_float(to) && is_mask(o, x))
+        nn_onnx_set(o, 0, mask_as_float(o, x));
+    else if (to == ONNX_BOOL)
+        nn_onnx_set(o, 0, x); /* what is not zero: `where` takes it so */
+    else
+        nn_onnx_fail(o, "to %s, of %s that depend on data", onnx_type_name(to),
+                     is_fraction ? "fractions" : "integers");
+}
+
+static void identity(struct nn_onnx_build *o)
+{
+    nn_onnx_set(o, 0, nn_onnx_live(o, 0));
+}
+
+/* ---- sums ------------------------------------------------------------------------------------- */
+
+static tensor_id reduce_by(struct nn_onnx_build *o, const char *op, tensor_id x,
+                           const int64_t *dims, size_t count, bool keeps)
+{
+    struct ops_value values[] = {{"keepdim", .integer = keeps},
+                                 {"dims", .ints = dims, .count = (int)count}};
+    return nn_call(o->b, op, 1, &x, NULL, count ? 2 : 1, values);
+}
+
+/* The dimensions, counted from the front; none: all. */
+static bool reduced_dims(struct nn_onnx_build *o, int rank, int64_t *dims, size_t *count)
+{
+    const int64_t *axes;
+    int axis;
+    if (!nn_onnx_ints(o, 1, "axes", &axes, count))
+        return false;
+    if (!axes)
+        *count = 0;
+    for (size_t i = 0; i < *count; i++) {
+        if (!axis_of(o, axes[i], rank, &axis))
+            return false;
+        dims[i] = axis;
+    }
+    for (int d = 0; !*count && d < rank; d++)
+        dims[d] = d;
+    *count = *count ? *count : (size_t)rank;
+    return true;
+}
+
+static void reduce(struct nn_onnx_build *o)
+{
+    const char *op = o->node->op + strlen("Reduce");
+    bool keeps = onnx_attr_int(o->node, "keepdims", 1) != 0;
+    int64_t dims[TENSOR_RANK] = {0};
+    size_t count;
+    tensor_id x = take(o, 0), y;
+    if (!nn_onnx_ok(o) || !reduced_dims(o, nn_onnx_view(o, x).rank, dims, &count))
+        return;
+    if (onnx_attr_int(o->node, "noop_with_empty_axes", 0) && !nn_onnx_has(o, 1)) {
+        nn_onnx_set(o, 0, x);
+        return;
+    }
+    if (strcmp(op, "Mean") == 0)
+        y = reduce_by(o, "mean", x, dims, count, keeps);
+    else if (strcmp(op, "Max") == 0)
+        y = reduce_by(o, "amax", x, dims, count, keeps);
+    else if (strcmp(op, "Min") == 0)
+        y = one(o, "neg", reduce_by(o, "amax", one(o, "neg", x), dims, count, keeps));
+    else if (strcmp(op, "SumSquare") == 0)
+        y = reduce_by(o, "sum_squares", x, dims, count, keeps);
+    else if (strcmp(op, "L2") == 0)
+        y = one(o, "sqrt", reduce_by(o, "sum_squares", x, dims, count, keeps));
+    else if (strcmp(op, "L1") == 0)
+        y = reduce_by(o, "sum", one(o, "abs", x), dims, count, keeps);
+    else if (strcmp(op, "LogSum") == 0)
+        y = one(o, "log", reduce_by(o, "sum", x, dims, count, keeps));
+    else if (strcmp(op, "LogSumExp") == 0) {
+        tensor_id most = reduce_by(o, "amax", x, dims, count, true);
+        tensor_id rest = one(o, "exp", pair(o, "sub", x, most));
+        rest = one(o, "log", reduce_by(o, "sum", rest, dims, count, true));
+        y = pair(o, "add", rest, most);
+        if (!keeps && nn_onnx_ok(o)) {
+            struct tensor_view v = nn_onnx_view(o, x);
+            int64_t kept[TENSOR_RANK];
+            int rank = 0;
+            for (int d = 0; d < v.rank; d++) {
+                bool goes = false;
+                for (size_t i = 0; i < count; i++)
+                    goes |= dims[i] == d;
+                if (!goes)
+                    kept[rank++] = v.dims[d];
+            }
+            y = nn_onnx_reshape(o, y, rank, kept);
+        }
+    } else {
+        y = reduce_by(o, "sum", x, dims, count, keeps);
+    }
+    nn_onnx_set(o, 0, y);
+}
+
+/* Before version 13 the dimensions from the axis on are one. */
+static void softmax(struct nn_onnx_build *o)
+{
+    const char *ours = *o->node->op == 'L' ? "log_softmax" : "softmax";
+    bool is_old = o->file->onnx->opset < 13;
+    tensor_id x = take(o, 0);
+    int axis;
+    if (!nn_onnx_ok(o))
+        return;
+    struct tensor_view v = nn_onnx_view(o, x);
+    if (!axis_of(o, onnx_attr_int(o->node, "axis", is_old ? 1 : -1), v.rank, &axis))
+        return;
+    struct ops_value dim = {"dim", .integer = axis};
+    if (is_old && axis != v.rank - 1) {
+        int64_t flat[2] = {1, 1};
+        for (int d = 0; d < v.rank; d++)
+            flat[d >= axis] *= v.dims[d];
+        dim.integer = 1;
+        x = nn_onnx_reshape(o, x, 2, flat);
+    }
+    x = nn_call(o->b, ours, 1, &x, NULL, 1, &dim);
+    nn_onnx_set(o, 0, nn_onnx_ok(o) ? nn_onnx_reshape(o, x, v.rank, v.dims) : x);
+}
+
+static void cumsum(struct nn_onnx_build *o)
+{
+    const int64_t *axes;
+    size_t count;
+    int axis;
+    tensor_id x = take(o, 0);
+    if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, NULL, &axes, &count) || count != 1 ||
+        !axis_of(o, axes[0], nn_onnx_view(o, x).rank, &axis))
+        return;
+    if (onnx_attr_int(o->node, "exclusive", 0) || onnx_attr_int(o->node, "reverse", 0)) {
+        nn_onnx_fail(o, "exclusive or reverse");
+        return;
+    }
+    struct ops_value dim = {"dim", .integer = axis};
+    nn_onnx_set(o, 0, nn_call(o->b, "cumsum", 1, &x, NULL, 1, &dim));
+}
+
+/* ---- shapes ----------------------------------------------------------------------------------- */
+
+/* A fold of the shape alone: what the host would make of it. */
+static void reshape(struct nn_onnx_build *o)
+{
+    tensor_id x = nn_onnx_live(o, 0);
+    struct ebb_error err;
+    struct onnx_value in[2] = {{0}}, out = {0};
+    static double none;
+    if (!nn_onnx_ok(o))
+        return;
+    struct tensor_view v = nn_onnx_view(o, x);
+    in[0] = (struct onnx_value){
+        .type = ONNX_FLOAT, .rank = v.rank, .count = tensor_count(&v), .number = &none};
+    memcpy(in[0].dims, v.dims, (size_t)v.rank * sizeof *v.dims);
+    if (nn_onnx_has(o, 1)) {
+        const struct onnx_value *shape = nn_onnx_host(o, 1);
+        if (!shape) {
+            nn_onnx_fail(o, "a shape that depends on data");
+            return;
+        }
+        in[1] = *shape;
+    }
+    if (onnx_eval_node(&o->eval, o->node, in, &out, &err) != EBB_OK) {
+        int64_t batch = o->file->exported_batch;
+        if (batch > 0)
+            nn_onnx_fail(o,
+                         "%s; the file was exported for batches of %" PRId64
+                         ": export it with dynamic_axes={'%s': {0: 'batch'}}, or use that batch",
+                         err.message, batch, o->g->inputs[0].name);
+        else
+            nn_onnx_fail(o, "%s", err.message);
+        return;
+    }
+    nn_onnx_set(o, 0, nn_onnx_reshape(o, x, out.rank, out.dims));
+}
+
+static void transpose(struct nn_onnx_build *o)
+{
+    int64_t dims[TENSOR_RANK];
+    size_t count;
+    tensor_id x = nn_onnx_live(o, 0);
+    const int64_t *perm = onnx_attr_ints(o->node, "perm", &count);
+    if (!nn_onnx_ok(o))
+        return;
+    int rank = nn_onnx_view(o, x).rank;
+    if (perm && count != (size_t)rank) {
+        nn_onnx_fail(o, "%zu axes for %d dimensions", count, rank);
+        return;
+    }
+    for (int d = 0; d < rank; d++)
+        dims[d] = perm ? perm[d] : rank - 1 - d;
+    nn_onnx_set(o, 0, nn_permute(o->b, x, rank, dims));
+}
+
+static void expand(struct nn_onnx_build *o)
+{
+    const int64_t *want;
+    size_t count;
+    int64_t dims[TENSOR_RANK];
+    tensor_id x = nn_onnx_live(o, 0);
+    if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, NULL, &want, &count))
+        return;
+    struct tensor_view v = nn_onnx_view(o, x);
+    int rank = v.rank > (int)count ? v.rank : (int)count;
+    if (rank > TENSOR_RANK) {
+        nn_onnx_fail(o, "%d dimensions", rank);
+        return;
+    }
+    for (int d = 0; d < rank; d++) {
+        int a = d - rank + v.rank, b = d - rank + (int)count;
+        int64_t have = a < 0 ? 1 : v.dims[a], wanted = b < 0 ? 1 : want[b];
+        dims[d] = have == 1 ? wanted : have;
+    }
+    struct ops_value shape = {"shape", .ints = dims, .count = rank};
+    nn_onnx_set(o, 0, nn_call(o->b, "expand", 1, &x, NULL, 1, &shape));
+}
+
+static void tile(struct nn_onnx_build *o)
+{
+    const int64_t *times;
+    size_t count;
+    tensor_id x = nn_onnx_live(o, 0);
+    if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, NULL, &times, &count))
+        return;
+    struct ops_value reps = {"reps", .ints = times, .count = (int)count};
+    nn_onnx_set(o, 0, nn_call(o->b, "tile", 1, &x, NULL, 1, &reps));
+}
+
+static void concat(struct nn_onnx_build *o)
+{
+    tensor_id in[TENSOR_PORTS];
+    int axis;
+    if (o->node->in_count > TENSOR_PORTS) {
+        nn_onnx_fail(o, "more than %d parts", TENSOR_PORTS);
+        return;
+    }
+    for (size_t i = 0; i < o->node->in_count; i++)
+        in[i] = nn_onnx_live(o, i);
+    if (nn_onnx_ok(o) &&
+        axis_of(o, onnx_attr_int(o->node, "axis", 1), nn_onnx_view(o, in[0]).rank, &axis))
+        nn_onnx_set(o, 0,
+                    o->node->in_count == 1 ? in[0] : nn_cat(o->b, o->node->in_count, in, axis));
+}
+
+static void split(struct nn_onnx_build *o)
+{
+    const int64_t *given;
+    int64_t sizes[TENSOR_PORTS];
+    size_t count, parts = o->node->out_count;
+    tensor_id x = nn_onnx_live(o, 0), out[TENSOR_PORTS];
+    int axis;
+    if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, "split", &given, &count) ||
+        !axis_of(o, onnx_attr_int(o->node, "axis", 0), nn_onnx_view(o, x).rank, &axis))
+        return;
+    int64_t size = nn_onnx_view(o, x).dims[axis];
+    if (parts > 48 || (given && count != parts) || (!given && size % (int64_t)parts)) {
+        nn_onnx_fail(o, "%" PRId64 " in %zu parts", size, parts);
+        return;
+    }
+    for (size_t i = 0; i < parts; i++)
+        sizes[i] = given ? given[i] : size / (int64_t)parts;
+    struct ops_value values[] = {{"sizes", .ints = sizes, .count = (int)parts},
+                                 {"dim", .integer = axis}};
+    nn_call(o->b, "split", 1, &x, out, 2, values);
+    for (size_t i = 0; i < parts && nn_onnx_ok(o); i++)
+        nn_onnx_set(o, i, out[i]);
+}
+
+/* Elements `indices` of dimension `axis`: a constant of places. */
+static tensor_id select(struct nn_onnx_build *o, tensor_id x, int axis, const int64_t *indices,
+                        int64_t count)
+{
+    struct ebb_error err;
+    struct onnx_value places;
+    if (onnx_value_ints(&o->eval, 1, indices, count, &places, &err) != EBB_OK)
+        return nn_onnx_fail(o, "%s", err.message);
+    tensor_id in[2] = {x, nn_onnx_constant(o, &places)};
+    struct ops_value dim = {"dim", .integer = axis};
+    return nn_call(o->b, "index_select", 2, in, NULL, 1, &dim);
+}
+
+static int64_t within(int64_t v, int64_t low, int64_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
+/* One dimension; backwards by an index. */
+static tensor_id slice_one(struct nn_onnx_build *o, tensor_id x, int axis, int64_t from, int64_t to,
+                           int64_t step)
+{
+    int64_t size = nn_onnx_view(o, x).dims[axis], ranges[4] = {axis}, back[4096];
+    if (step == 0 || step < -size || step > INT64_C(1) << 40)
+        step = step < 0 ? -size : step;
+    from = from < 0 ? from + size : from;
+    to = to < 0 && to >= -size ? to + size : to;
+    from = step > 0 ? within(from, 0, size) : within(from, -1, size - 1);
+    to = step > 0 ? within(to, 0, size) : within(to, -1, size - 1);
+    int64_t span = step > 0 ? to - from : from - to, by = step > 0 ? step : -step;
+    int64_t count = span <= 0 || by == 0 ? 0 : (span - 1) / by + 1;
+    if (count < 1 || (step < 0 && count > 4096))
+        return nn_onnx_fail(o, "%" PRId64 " elements are left", count);
+    if (step > 0) {
+        ranges[1] = from;
+        ranges[2] = to;
+        ranges[3] = step;
+        struct ops_value value = {"ranges", .ints = ranges, .count = 4};
+        return count == size ? x : nn_call(o->b, "slice", 1, &x, NULL, 1, &value);
+    }
+    for (int64_t i = 0; i < count; i++)
+        back[i] = from + i * step;
+    return select(o, x, axis, back, count);
+}
+
+static void slice(struct nn_onnx_build *o)
+{
+    bool is_old = o->file->onnx->opset < 10;
+    const int64_t *starts, *ends, *axes, *steps;
+    size_t n, end_count, axis_count, step_count;
+    tensor_id x = nn_onnx_live(o, 0);
+    int axis;
+    if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, is_old ? "starts" : NULL, &starts, &n) ||
+        !nn_onnx_ints(o, 2, is_old ? "ends" : NULL, &ends, &end_count) ||
+        !nn_onnx_ints(o, 3, is_old ? "axes" : NULL, &axes, &axis_count) ||
+        !nn_onnx_ints(o, 4, NULL, &steps, &step_count))
+        return;
+    if (!starts || !ends || n != end_count || (axes && axis_count != n) ||
+        (steps && step_count != n)) {
+        nn_onnx_fail(o, "starts, ends, axes and steps are not of one length");
+        return;
+    }
+    for (size_t i = 0; i < n && nn_onnx_ok(o); i++)
+        if (axis_of(o, axes ? axes[i] : (int64_t)i, nn_onnx_view(o, x).rank, &axis))
+            x = slice_one(o, x, axis, starts[i], ends[i], steps ? steps[i] : 1);
+    nn_onnx_set(o, 0, x);
+}
+
+/* ---- places ----------------------------------------------------------------------------------- */
+
+/* Known places: a slice where they are a range, else an index. */
+static tensor_id gather_known(struct nn_onnx_build *o, tensor_id x, int axis,
+                              const struct onnx_value *index)
+{
+    struct tensor_view v = nn_onnx_view(o, x);
+    int64_t dims[2 * TENSOR_RANK], *places;
+    int rank = 0;
+    bool is_range = true;
+    places = ebb_arena_calloc(&o->arena, (size_t)index->count + 1, sizeof *places);
+    if (!places || index->count < 1)
+        return nn_onnx_fail(o, "no places, or no memory for them");
+    for (int64_t i = 0; i < index->count; i++) {
+        places[i] = index->integer[i] < 0 ? index->integer[i] + v.dims[axis] : index->integer[i];
+        if (places[i] < 0 || places[i] >= v.dims[axis])
+            return nn_onnx_fail(o, "place %" PRId64 " of %" PRId64, index->integer[i],
+                                v.dims[axis]);
+        is_range &= places[i] == places[0] + i;
+    }
+    for (int d = 0; d < v.rank; d++) {
+        if (d != axis)
+            dims[rank++] = v.dims[d];
+        for (int k = 0; d == axis && k < index->rank; k++)
+            dims[rank++] = index->dims[k];
+    }
+    if (rank > TENSOR_RANK)
+        return nn_onnx_fail(o, "%d dimensions", rank);
+    x = is_range ? slice_one(o, x, axis, places[0], places[0] + index->count, 1)
+                 : select(o, x, axis, places, index->count);
+    return nn_onnx_ok(o) ? nn_onnx_reshape(o, x, rank, dims) : x;
+}
+
+static void gather(struct nn_onnx_build *o)
+{
+    tensor_id x = nn_onnx_live(o, 0);
+    int axis;
+    if (!nn_onnx_ok(o))
+        return;
+    struct tensor_view v = nn_onnx_view(o, x);
+    if (!axis_of(o, onnx_attr_int(o->node, "axis", 0), v.rank, &axis))
+        return;
+    const struct onnx_value *known = nn_onnx_host(o, 1);
+    if (known) {
+        nn_onnx_set(o, 0, gather_known(o, x, axis, known));
+        return;
+    }
+    tensor_id index = nn_onnx_live(o, 1);
+    if (!nn_onnx_ok(o))
+        return;
+    struct tensor_view p = nn_onnx_view(o, index);
+    if (axis == 0 && v.rank == 2 && is_float(o, x)) {
+        nn_onnx_set(o, 0, nn_low(o->b, nn_onnx_op(o, "embedding", 2, (tensor_id[]){index, x})));
+        return;
+    }
+    int64_t count = tensor_count(&p), dims[2 * TENSOR_RANK];
+    int rank = 0;
+    for (int d = 0; d < v.rank; d++) {
+        if (d != axis)
+            dims[rank++] = v.dims[d];
+        for (int k = 0; d == axis && k < p.rank; k++)
+            dims[rank++] = p.dims[k];
+    }
+    struct ops_value dim = {"dim", .integer = axis};
+    tensor_id in[2] = {x, nn_onnx_reshape(o, index, 1, &count)};
+    tensor_id y = nn_call(o->b, "index_select", 2, in, NULL, 1, &dim);
+    if (nn_onnx_ok(o))
+        nn_onnx_set(o, 0, nn_onnx_reshape(o, y, rank, dims));
+}
+
+static void gather_elements(struct nn_onnx_build *o)
+{
+    tensor_id in[2] = {take(o, 0), nn_onnx_live(o, 1)};
+    int axis;
+    if (!nn_onnx_ok(o) ||
+        !axis_of(o, onnx_attr_int(o->node, "axis", 0), nn_onnx_view(o, in[0]).rank, &axis))
+        return;
+    struct ops_value dim = {"dim", .integer = axis};
+    nn_onnx_set(o, 0, nn_call(o->b, "gather", 2, in, NULL, 1, &dim));
+}
+
+static void pad(struct nn_onnx_build *o)
+{
+    const int64_t *pads;
+    int64_t turned[2 * TENSOR_RANK];
+    size_t count;
+    double value = onnx_attr_number(o->node, "value", 0);
+    tensor_id x = take(o, 0);
+    if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, "pads", &pads, &count))
+        return;
+    int rank = nn_onnx_view(o, x).rank;
+    if (nn_onnx_has(o, 2) && !nn_onnx_scalar(o, o->node->in[2], &value)) {
+        nn_onnx_fail(o, "a value that depends on data");
+        return;
+    }
+    if (!pads || count != 2 * (size_t)rank ||
+        strcmp(onnx_attr_text(o->node, "mode", "constant"), "constant") != 0) {
+        nn_onnx_fail(o, "mode '%s', or pads that do not fit",
+                     onnx_attr_text(o->node, "mode", "constant"));
+        return;
+    }
+    int n = 0;
+    for (int d = rank - 1; d >= 0; d--) { /* the last dimension first */
+        turned[n++] = pads[d];
+        turned[n++] = pads[rank + d];
+    }
+    while (n > 2 && turned[n - 1] == 0 && turned[n - 2] == 0)
+        n -= 2;
+    struct ops_value values[] = {{"pad", .ints = turned, .count = n}, {"value", .number = value}};
+    nn_onnx_set(o, 0, nn_call(o->b, "pad", 1, &x, NULL, 2, values));
+}
+
+/* [n, c, h, w] in blocks: as six dimensions, turned. */
+static void blocks(struct nn_onnx_build *o)
+{
+    int64_t b = onnx_attr_int(o->node, "blocksize", 1);
+    bool to_depth = *o->node->op == 'S';
+    bool is_crd = strcmp(onnx_attr_text(o->node, "mode", "DCR"), "CRD") == 0;
+    tensor_id x = take(o, 0);
+    if (!nn_onnx_ok(o))
+        return;
+    struct tensor_view v = nn_onnx_view(o, x);
+    if (v.rank != 4 || b < 1 || (to_depth ? v.dims[2] % b || v.dims[3] % b : v.dims[1] % (b * b))) {
+        nn_onnx_fail(o, "blocks of %" PRId64, b);
+        return;
+    }
+    int64_t n = v.dims[0], c = v.dims[1], h = v.dims[2], w = v.dims[3];
+    if (to_depth) {
+        x = nn_onnx_reshape(o, x, 6, (int64_t[]){n, c, h / b, b, w / b, b});
+        x = nn_permute(o->b, x, 6, (int64_t[]){0, 3, 5, 1, 2, 4});
+        x = nn_onnx_reshape(o, x, 4, (int64_t[]){n, c * b * b, h / b, w / b});
+    } else {
+        int64_t k = c / (b * b);
+        x = nn_onnx_reshape(o, x, 6,
+                            is_crd ? (int64_t[]){n, k, b, b, h, w} : (int64_t[]){n, b, b, k, h, w});
+        x = nn_permute(o->b, x, 6,
+                       is_crd ? (int64_t[]){0, 1, 4, 2, 5, 3} : (int64_t[]){0, 3, 4, 1, 5, 2});
+        x = nn_onnx_reshape(o, x, 4, (int64_t[]){n, k, h * b, w * b});
+    }
+    nn_onnx_set(o, 0, x);
+}
+
+static void resize(struct nn_onnx_build *o)
+{
+    const char *mode = onnx_attr_text(o->node, "mode", "nearest");
+    const char *how = onnx_attr_text(o->node, "coordinate_transformation_mode", "half_pixel");
+    const char *nearest = onnx_attr_text(o->node, "nearest_mode", "round_prefer_floor");
+    bool is_old = o->file->onnx->opset < 11, is_linear = strcmp(mode, "linear") == 0;
+    bool is_corners = strcmp(how, "align_corners") == 0;
+    tensor_id x = take(o, 0);
+    const struct onnx_value *scales = nn_onnx_host(o, is_old ? 1 : 2);
+    const struct onnx_value *sizes = is_old ? NULL : nn_onnx_host(o, 3);
+    int64_t out[2];
+    if (!nn_onnx_ok(o))
+        return;
+    struct tensor_view v = nn_onnx_view(o, x);
+    bool is_known =
+        is_linear ? is_corners || (!is_old && strstr(how, "half_pixel"))
+                  : is_old || (strcmp(how, "asymmetric") == 0 && strcmp(nearest, "floor") == 0);
+    bool by_size = sizes && sizes->count == v.rank, by_scale = scales && scales->count == v.rank;
+    if (v.rank != 4 || !is_known || strcmp(mode, "cubic") == 0 || (!by_size && !by_scale)) {
+        nn_onnx_fail(o,
+                     "mode '%s', '%s', '%s' on %d dimensions: only torch's nearest (asymmetric, "
+                     "floor) and linear (half_pixel, align_corners) of images",
+                     mode, how, nearest, v.rank);
+        return;
+    }
+    for (int d = 0; d < 4; d++) {
+        int64_t size = by_size ? (int64_t)sizes->integer[d]
+                               : (int64_t)floor((double)v.dims[d] * scales->number[d]);
+        if (d < 2 ? size != v.dims[d] : size < 1) {
+            nn_onnx_fail(o, "dimension %d becomes %" PRId64, d, size);
+            return;
+        }
+        if (d >= 2)
+            out[d - 2] = size;
+    }
+    struct ops_value values[] = {{"size", .ints = out, .count = 2},
+                                 {"align_corners", .integer = is_corners}};
+    nn_onnx_set(o, 0,
+                nn_call(o->b, is_linear ? "upsample_bilinear2d" : "upsample_nearest2d", 1, &x, NULL,
+                        is_linear ? 2 : 1, values));
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+static const struct nn_onnx_row rows[] = {
+    {"Abs", NULL, "abs"},
+    {"Cos", NULL, "cos"},
+    {"Erf", NULL, "erf"},
+    {"Exp", NULL, "exp"},
+    {"HardSwish", NULL, "hardswish"},
+    {"Log", NULL, "log"},
+    {"Neg", NULL, "neg"},
+    {"Reciprocal", NULL, "reciprocal"},
+    {"Sigmoid", NULL, "sigmoid"},
+    {"Sin", NULL, "sin"},
+    {"Softplus", NULL, "softplus"},
+    {"Sqrt", NULL, "sqrt"},
+    {"Tanh", NULL, "tanh"},
+    {"Add", arithmetic, NULL},
+    {"Sub", arithmetic, NULL},
+    {"Mul", arithmetic, NULL},
+    {"Div", arithmetic, NULL},
+    {"Sum", several, NULL},
+    {"Mean", several, NULL},
+    {"Max", several, NULL},
+    {"Min", several, NULL},
+    {"Pow", power, NULL},
+    {"Clip", clip, NULL},
+    {"Relu", activation, NULL},
+    {"LeakyRelu", activation, NULL},
+    {"Elu", activation, NULL},
+    {"Selu", activation, NULL},
+    {"HardSigmoid", activation, NULL},
+    {"Softsign", activation, NULL},
+    {"Mish", activation, NULL},
+    {"Gelu", activation, NULL},
+    {"PRelu", prelu, NULL},
+    {"Where", where, NULL},
+    {"Cast", cast, NULL},
+    {"Identity", identity, NULL},
+    {"ReduceSum", reduce, NULL},
+    {"ReduceMean", reduce, NULL},
+    {"ReduceMax", reduce, NULL},
+    {"ReduceMin", reduce, NULL},
+    {"ReduceSumSquare", reduce, NULL},
+    {"ReduceL1", reduce, NULL},
+    {"ReduceL2", reduce, NULL},
+    {"ReduceLogSum", reduce, NULL},
+    {"ReduceLogSumExp", reduce, NULL},
+    {"Softmax", softmax, NULL},
+    {"LogSoftmax", softmax, NULL},
+    {"CumSum", cumsum, NULL},
+    {"Reshape", reshape, NULL},
+    {"Flatten", reshape, NULL},
+    {"Squeeze", reshape, NULL},
+    {"Unsqueeze", reshape, NULL},
+    {"Transpose", transpose, NULL},
+    {"Expand", expand, NULL},
+    {"Tile", tile, NULL},
+    {"Concat", concat, NULL},
+    {"Split", split, NULL},
+    {"Slice", slice, NULL},
+    {"Gather", gather, NULL},
+    {"GatherElements", gather_elements, NULL},
+    {"Pad", pad, NULL},
+    {"DepthToSpace", blocks, NULL},
+    {"SpaceToDepth", blocks, NULL},
+    {"Resize", resize, NULL},
+};
+
+const struct nn_onnx_row *nn_onnx_row(const char *op)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].op, op) == 0)
+            return &rows[i];
+    for (const struct nn_onnx_row *r = nn_onnx_layer_rows; r->op; r++)
+        if (strcmp(r->op, op) == 0)
+            return r;
+    return NULL;
+}
