@@ -39,6 +39,7 @@ struct view {
     const char *policies[MOST_POLICIES]; /* the first is what training does without one */
     size_t policy_count;
     struct train_prediction cells[MOST_POLICIES][MOST_BUDGETS];
+    struct train_managed managed; /* in the first budget asked for; count 0: none was */
 };
 
 /* ---- the sweep ------------------------------------------------------------------------------- */
@@ -222,6 +223,13 @@ static void print_text(const struct view *v)
     printf("\n'%s' is what 'ebb train' does without --policy: planner unified, the fastest of "
            "several\nplans. Where a policy finds no way ('-'), training does that, too.\n",
            NO_POLICY);
+    const struct train_managed *m = &v->managed;
+    if (m->count)
+        printf("\nIn %s, by %s: %zu evictions, %zu of %zu ops run again, %zu copies between tiers, "
+               "%s at most.\n",
+               ebb_format_bytes(v->budgets[0], a, sizeof a), m->how, m->evictions[m->count - 1],
+               m->again, m->count - m->again, m->copies[m->count - 1],
+               ebb_format_bytes(m->peak_bytes, b, sizeof b));
     size_t count = advise(v, advice);
     if (count)
         printf("\nWhat would help most:\n");
@@ -271,6 +279,18 @@ static void print_json(const struct view *v)
             ebb_jsonw_object_end(w);
         }
     ebb_jsonw_array_end(w);
+    const struct train_managed *m = &v->managed;
+    if (m->count) {
+        ebb_jsonw_key_object(w, "managed");
+        ebb_jsonw_key_uint(w, "budget_bytes", v->budgets[0]);
+        ebb_jsonw_key_string(w, "how", m->how);
+        ebb_jsonw_key_uint(w, "peak_bytes", m->peak_bytes);
+        ebb_jsonw_key_uint(w, "runs", m->count);
+        ebb_jsonw_key_uint(w, "again", m->again);
+        ebb_jsonw_key_uint(w, "evictions", m->evictions[m->count - 1]);
+        ebb_jsonw_key_uint(w, "copies", m->copies[m->count - 1]);
+        ebb_jsonw_object_end(w);
+    }
     ebb_jsonw_key_array(w, "advice");
     for (size_t i = 0; i < advice_count; i++) {
         ebb_jsonw_object(w);
@@ -286,15 +306,19 @@ static void print_json(const struct view *v)
 
 enum { POINTS = 400 };
 
-/* Left: bytes by kind over the step (largest of each group of ops). Right: time
- * over budget. */
+/* Bytes by kind over the step (largest of each group of ops); time over budget; where a budget was
+ * asked for, between them the step as it runs inside it. */
 struct picture {
     double x[POINTS], y[TRAIN_KINDS][POINTS];
+    double run[POINTS], held[TRAIN_KINDS][POINTS], with_away[POINTS];
+    double events[3][POINTS];
+    struct plot_series managed[TRAIN_KINDS + 1], counts[3];
+    struct plot_mark budget_mark[1];
     double budget[MOST_BUDGETS], over[MOST_POLICIES][MOST_BUDGETS];
     struct plot_series kinds[TRAIN_KINDS], lines[MOST_POLICIES];
     struct plot_mark marks[2], floor_mark[1];
-    struct plot_panel panels[2];
-    char title[200];
+    struct plot_panel panels[4];
+    char title[200], managed_title[160];
     double peak; /* x of the peak */
 };
 
@@ -337,6 +361,95 @@ static void draw_step(const struct view *v, struct picture *pic, double unit)
                                              .x = pic->x,
                                              .y = pic->y[k],
                                              .count = n};
+}
+
+static uint64_t run_bytes(const struct train_run *run)
+{
+    uint64_t sum = 0;
+    for (int k = 0; k < TRAIN_KINDS; k++)
+        sum += run->kinds[k];
+    return sum;
+}
+
+/* The same of a step inside a budget; what was evicted and is wanted again lies above. */
+static size_t draw_managed(const struct view *v, struct picture *pic, double unit)
+{
+    const struct train_managed *m = &v->managed;
+    size_t group = m->count / POINTS + 1, n = 0, again = 0;
+    uint64_t most = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct train_run *run = &m->runs[i];
+        again += run->is_again;
+        if (i % group == 0) {
+            pic->run[n++] = (double)i;
+            most = 0;
+        }
+        pic->events[0][n - 1] = (double)m->evictions[i];
+        pic->events[1][n - 1] = (double)again;
+        pic->events[2][n - 1] = (double)m->copies[i];
+        if (run_bytes(run) < most)
+            continue;
+        most = run_bytes(run);
+        pic->with_away[n - 1] = (double)(most + run->away_bytes) / unit;
+        for (int k = 0; k < TRAIN_KINDS; k++)
+            pic->held[k][n - 1] = (double)run->kinds[k] / unit;
+    }
+    for (int k = 0; k < TRAIN_KINDS; k++)
+        pic->managed[k] = (struct plot_series){.name = train_kind_names[k],
+                                               .style = PLOT_AREA,
+                                               .x = pic->run,
+                                               .y = pic->held[k],
+                                               .count = n};
+    pic->managed[TRAIN_KINDS] = (struct plot_series){.name = "with what is evicted",
+                                                     .style = PLOT_LINE,
+                                                     .x = pic->run,
+                                                     .y = pic->with_away,
+                                                     .count = n,
+                                                     .color = "#444444",
+                                                     .is_dashed = true};
+    return n;
+}
+
+static size_t draw_events(const struct view *v, struct picture *pic, size_t n)
+{
+    static const char *const names[] = {"evictions", "ops run again", "copies between tiers"};
+    static const char *const colors[] = {"#d55e00", "#0072b2", "#009e73"};
+    size_t used = 0;
+    for (size_t k = 0; k < 3; k++)
+        if (k < 2 || v->managed.copies[v->managed.count - 1] > 0)
+            pic->counts[used++] = (struct plot_series){.name = names[k],
+                                                       .style = PLOT_LINE,
+                                                       .x = pic->run,
+                                                       .y = pic->events[k],
+                                                       .count = n,
+                                                       .color = colors[k]};
+    return used;
+}
+
+static void add_managed(const struct view *v, struct picture *pic, bool is_large, double unit)
+{
+    size_t n = draw_managed(v, pic, unit), used = draw_events(v, pic, n);
+    char budget[32];
+    ebb_format_bytes(v->budgets[0], budget, sizeof budget);
+    snprintf(pic->managed_title, sizeof pic->managed_title, "The step in %s, by %s", budget,
+             v->managed.how);
+    pic->budget_mark[0] = (struct plot_mark){.at = (double)v->budgets[0] / unit,
+                                             .is_dashed = true,
+                                             .label = "budget",
+                                             .color = "#d62728"};
+    pic->panels[2] = (struct plot_panel){.title = pic->managed_title,
+                                         .x_label = "op in the order they run, again included",
+                                         .y_label = is_large ? "GiB" : "MiB",
+                                         .series = pic->managed,
+                                         .series_count = TRAIN_KINDS + 1,
+                                         .marks = pic->budget_mark,
+                                         .mark_count = 1,
+                                         .is_stacked = true};
+    pic->panels[3] = (struct plot_panel){.title = "Evictions and reruns so far",
+                                         .x_label = "op in the order they run, again included",
+                                         .y_label = "count",
+                                         .series = pic->counts,
+                                         .series_count = used};
 }
 
 static void draw_sweep(const struct view *v, struct picture *pic, double unit)
@@ -390,10 +503,15 @@ static enum ebb_status draw(const struct view *v, struct ebb_error *err)
              v->file->config.batch_size);
     struct plot_chart chart = {
         .title = pic->title, .panels = pic->panels, .panel_count = 2, .columns = 2};
+    if (v->managed.count) {
+        add_managed(v, pic, is_large, unit);
+        chart.panel_count = 4;
+    }
     enum ebb_status status = EBB_OK;
     if (v->o->output) {
         status = plot_write(&chart, v->o->output, err);
     } else {
+        chart.panels = v->managed.count ? pic->panels + 2 : pic->panels;
         chart.panel_count = 1;
         status = plot_terminal(&chart, 100, 24, &text, err);
         if (status == EBB_OK)
@@ -401,6 +519,31 @@ static enum ebb_status draw(const struct view *v, struct ebb_error *err)
     }
     ebb_str_fini(&text);
     ebb_free(pic);
+    return status;
+}
+
+/* The step inside the first budget asked for; below the floor there is none. */
+static enum ebb_status manage(struct view *v, struct ebb_error *err)
+{
+    struct train_config config = v->file->config;
+    struct train_options dry = {.is_dry = true};
+    struct train_trial *trial = NULL;
+    struct ebb_error why = {0};
+    if (!v->o->budgets.count)
+        return EBB_OK;
+    config.budget_bytes = v->budgets[0];
+    config.policy = NULL;
+    enum ebb_status status = train_trial_create(&trial, &config, &dry, &why);
+    if (status == EBB_EBUDGET)
+        return EBB_OK;
+    if (status != EBB_OK) {
+        *err = why;
+        return status;
+    }
+    status = train_trial_managed(trial, &v->file->arena, &v->managed, err);
+    if (status == EBB_OK)
+        v->managed.how = ebb_arena_printf(&v->file->arena, "%s", v->managed.how);
+    train_trial_destroy(trial);
     return status;
 }
 
@@ -426,7 +569,7 @@ static int explain(struct view *v)
         code = choose_budgets(v);
     if (code >= 0)
         return code;
-    if (sweep(v, &err) != EBB_OK)
+    if (sweep(v, &err) != EBB_OK || manage(v, &err) != EBB_OK)
         return cli_report(&err);
     if (v->o->is_json)
         print_json(v);
@@ -452,12 +595,16 @@ static int run(int argc, char **argv)
                        "smaller budgets are predicted\n"
                        "to cost under several policies; and what would help "
                        "most. The model is traced, not\n"
-                       "run: neither its memory nor its data need be there.\n"
+                       "run: neither its memory nor its data need be there. With --budget "
+                       "the chart also shows\n"
+                       "the step inside the first of them: what lies in memory, what is "
+                       "evicted, what runs again.\n"
                        "\n"
                        "Examples:\n"
                        "  ebb explain exp.yaml\n"
                        "  ebb explain exp.yaml --set "
-                       "hyperparameters.global_batch_size=64 -o memory.svg\n",
+                       "hyperparameters.global_batch_size=64 -o memory.svg\n"
+                       "  ebb explain exp.yaml --budget 24MiB -o step.svg\n",
         CLI_OPTION_ROWS(
             {"budget", 0, CLI_LIST, &o.budgets, "B[,B...]",
              "budgets to predict (default: nine from everything down to the floor)"},

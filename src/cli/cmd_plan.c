@@ -277,7 +277,7 @@ static int run_plan(int argc, char **argv)
             "Verbs:\n"
             "  show        print a plan file step by step\n"
             "  sweep       overhead versus memory, all methods: CSV and chart\n"
-            "  figure      the same for several graphs in three stages, one chart and a table\n"
+            "  figure      the same for several graphs in stages, one chart and a table\n"
             "  approx      how far approximations are from the best plan\n"
             "  gap         the integrality gap of the models\n"
             "  solve-time  seconds to a plan, method by method\n"

@@ -7,6 +7,7 @@
 #include "base/heap.h"
 #include "base/str.h"
 #include "cli/train_file.h"
+#include "plot/plot.h"
 
 static const char *op_text(const struct trace *trace, uint32_t op)
 {
@@ -76,20 +77,168 @@ static enum ebb_status show(const struct trace *trace, const struct plan *plan, 
     return EBB_OK;
 }
 
+/* ---- the schedule as a matrix ----------------------------------------------------------------- */
+
+/* Rows are stages: each begins with the first run of an op; columns are ops in the order of their
+ * first runs. A cell says whether an output of the op lies in memory when the stage begins, and
+ * whether the op runs in it. Large schedules are drawn in squares of ops and stages. */
+enum { SIDE = 160 };
+enum { KEPT = 1, RUN_FIRST, RUN_AGAIN };
+
+struct matrix {
+    const struct trace *trace;
+    uint32_t *number; /* per op: its column; UINT32_MAX: a leaf, or a view */
+    uint32_t *ops;    /* per column */
+    size_t count, group, side;
+    unsigned char *cells; /* side x side */
+};
+
+static enum ebb_status matrix_init(struct matrix *m, const struct trace *trace,
+                                   const struct plan *plan, struct ebb_error *err)
+{
+    *m = (struct matrix){.trace = trace};
+    EBB_TRY(ebb_new(&m->number, trace->op_count + 1, sizeof *m->number, err));
+    EBB_TRY(ebb_new(&m->ops, trace->op_count + 1, sizeof *m->ops, err));
+    memset(m->number, 0xff, (trace->op_count + 1) * sizeof *m->number);
+    for (size_t i = 0; i < plan->step_count; i++) {
+        uint32_t op = plan->steps[i].index;
+        if (plan->steps[i].act != PLAN_RUN || trace->ops[op].is_leaf || m->number[op] != UINT32_MAX)
+            continue;
+        m->number[op] = (uint32_t)m->count;
+        m->ops[m->count++] = op;
+    }
+    if (m->count == 0)
+        return ebb_fail(err, EBB_EINPUT, "the plan runs nothing: there is no schedule to draw");
+    m->group = (m->count + SIDE - 1) / SIDE;
+    m->side = (m->count + m->group - 1) / m->group;
+    return ebb_new(&m->cells, m->side * m->side, 1, err);
+}
+
+static void matrix_fini(struct matrix *m)
+{
+    ebb_free(m->number);
+    ebb_free(m->ops);
+    ebb_free(m->cells);
+}
+
+static void mark(struct matrix *m, size_t stage, size_t column, unsigned char value)
+{
+    unsigned char *cell = &m->cells[stage / m->group * m->side + column / m->group];
+    *cell = *cell > value ? *cell : value;
+}
+
+static bool is_kept(const struct matrix *m, const struct plan_walk *walk, size_t column)
+{
+    const struct trace_op *op = &m->trace->ops[m->ops[column]];
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        const struct plan_residence *r =
+            &walk->storages[m->trace->tensors[op->output_first + k].storage];
+        if (r->is_placed && r->is_filled)
+            return true;
+    }
+    return false;
+}
+
+static enum ebb_status matrix_fill(struct matrix *m, const struct plan *plan, struct ebb_error *err)
+{
+    struct plan_walk walk;
+    size_t stage = 0;
+    EBB_TRY(plan_walk_init(&walk, m->trace, plan, err));
+    enum ebb_status status = EBB_OK;
+    /* runs between two first ones belong to the stage that ends with the second */
+    for (size_t i = 0, begun = SIZE_MAX; i < plan->step_count && status == EBB_OK; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        uint32_t column = step->act == PLAN_RUN ? m->number[step->index] : UINT32_MAX;
+        if (begun != stage && (stage % m->group == 0 || m->group == 1)) {
+            for (size_t k = 0; k < stage; k++)
+                if (is_kept(m, &walk, k))
+                    mark(m, stage, k, KEPT);
+            begun = stage;
+        }
+        status = plan_walk_step(&walk, i, err);
+        if (column == UINT32_MAX || stage >= m->count)
+            continue;
+        bool is_first = walk.run_counts[step->index] == 1;
+        mark(m, stage, column, is_first ? RUN_FIRST : RUN_AGAIN);
+        stage += is_first;
+    }
+    plan_walk_fini(&walk);
+    return status;
+}
+
+static enum ebb_status draw(const struct matrix *m, const struct plan *plan, const char *path,
+                            struct ebb_error *err)
+{
+    static const char *const names[] = {"in memory when the stage begins", "runs", "runs again"};
+    static const char *const colors[] = {"#a6cee3", "#33588f", "#d55e00"};
+    struct plot_series series[3];
+    char title[160], subtitle[160], text[32];
+    size_t used = 0, most = m->side * m->side;
+    double *room;
+    EBB_TRY(ebb_new(&room, 3 * 3 * most, sizeof *room, err));
+    for (int value = KEPT; value <= RUN_AGAIN; value++) {
+        double *x = room + 3 * (size_t)(value - 1) * most, *y = x + most;
+        size_t n = 0;
+        for (size_t i = 0; i < most; i++)
+            if (m->cells[i] == value) {
+                x[n] = (double)(i % m->side * m->group);
+                y[n++] = (double)(i / m->side * m->group);
+            }
+        series[used++] = (struct plot_series){.name = names[value - 1],
+                                              .style = PLOT_SQUARES,
+                                              .x = x,
+                                              .y = y,
+                                              .count = n,
+                                              .color = colors[value - 1]};
+    }
+    snprintf(title, sizeof title, "Schedule of planner %s", plan->planner);
+    snprintf(subtitle, sizeof subtitle, "%zu ops in %s%s", m->count,
+             ebb_format_bytes(plan->budget_bytes, text, sizeof text),
+             m->group > 1 ? "; a square is several ops and stages" : "");
+    struct plot_panel panel = {.x_label = "op, in the order of first runs",
+                               .y_label = "stage: until the first run of op",
+                               .series = series,
+                               .series_count = used,
+                               .x_min = -0.5 * (double)m->group,
+                               .x_max = ((double)m->side - 0.5) * (double)m->group,
+                               .y_min = -0.5 * (double)m->group,
+                               .y_max = ((double)m->side - 0.5) * (double)m->group};
+    struct plot_chart chart = {
+        .title = title, .subtitle = subtitle, .panels = &panel, .panel_count = 1};
+    enum ebb_status status = plot_write(&chart, path, err);
+    ebb_free(room);
+    return status;
+}
+
+static enum ebb_status show_chart(const struct trace *trace, const struct plan *plan,
+                                  const char *path, struct ebb_error *err)
+{
+    struct matrix m;
+    enum ebb_status status = matrix_init(&m, trace, plan, err);
+    EBB_THEN(status, matrix_fill(&m, plan, err));
+    EBB_THEN(status, draw(&m, plan, path, err));
+    matrix_fini(&m);
+    return status;
+}
+
 int cli_plan_show(int argc, char **argv)
 {
-    const char *trace_path = NULL;
+    const char *trace_path = NULL, *chart = NULL;
     bool is_json = false;
     const struct cli_spec spec = {
-        .usage = "ebb plan show PLAN --trace FILE",
+        .usage = "ebb plan show PLAN --trace FILE [--chart FILE]",
         .description =
             "Print a plan with the names of its ops and the bytes in use after each step,\n"
-            "after proving it again.\n\n"
-            "Example:\n"
-            "  ebb plan show step.plan --trace step.trace",
-        CLI_OPTION_ROWS({"trace", 't', CLI_STRING, &trace_path, "FILE",
-                         "the trace, log or graph it was made for"},
-                        {"json", 0, CLI_FLAG, &is_json, NULL, "the summary as one object"}),
+            "after proving it again. --chart draws its schedule as a matrix instead: what is kept\n"
+            "from stage to stage, and what runs again.\n\n"
+            "Examples:\n"
+            "  ebb plan show step.plan --trace step.trace\n"
+            "  ebb plan show step.plan --trace step.trace --chart schedule.svg",
+        CLI_OPTION_ROWS(
+            {"trace", 't', CLI_STRING, &trace_path, "FILE",
+             "the trace, log or graph it was made for"},
+            {"chart", 0, CLI_STRING, &chart, "FILE", "draw the schedule: .svg, .png, .pdf"},
+            {"json", 0, CLI_FLAG, &is_json, NULL, "the summary as one object"}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;
@@ -103,9 +252,13 @@ int cli_plan_show(int argc, char **argv)
     if (!trace_path) {
         code = cli_usage_error("say what the plan was made for: --trace FILE");
     } else {
-        enum ebb_status status = cli_load_trace(trace_path, &trace, &err);
+        enum ebb_status status = chart ? plot_check_name(chart, &err) : EBB_OK;
+        EBB_THEN(status, cli_load_trace(trace_path, &trace, &err));
         EBB_THEN(status, plan_load(args.positional[0], &plan, &err));
-        EBB_THEN(status, show(trace, &plan, is_json, &err));
+        if (!chart || is_json)
+            EBB_THEN(status, show(trace, &plan, is_json, &err));
+        if (chart)
+            EBB_THEN(status, show_chart(trace, &plan, chart, &err));
         code = status == EBB_OK ? 0 : cli_report(&err);
     }
     plan_fini(&plan);

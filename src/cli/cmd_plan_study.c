@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "cli/share.h"
 #include "plot/plot.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
@@ -93,6 +94,7 @@ static const struct {
     enum ebb_status (*run)(const struct study_figure *figure, struct ebb_error *err);
 } stages[] = {{"baselines", study_figure_baselines},
               {"simrd", study_figure_simrd},
+              {"ilp", study_figure_ilp}, /* only where it is asked for: it takes long */
               {"plot", study_figure_plot}};
 
 static enum ebb_status run_stages(const struct study_figure *f, const struct cli_list *wanted,
@@ -100,7 +102,8 @@ static enum ebb_status run_stages(const struct study_figure *f, const struct cli
 {
     EBB_TRY(ebb_file_mkdirs(f->dir, err));
     for (size_t k = 0; k < COUNT(stages); k++)
-        if (wanted->count == 0 || ebb_name_index(stages[k].name, wanted->items, wanted->count) >= 0)
+        if (wanted->count == 0 ? stages[k].run != study_figure_ilp || f->with_ilp
+                               : ebb_name_index(stages[k].name, wanted->items, wanted->count) >= 0)
             EBB_TRY(stages[k].run(f, err));
     return EBB_OK;
 }
@@ -110,45 +113,93 @@ static int refuse_stage(const char *name)
     for (size_t k = 0; k < COUNT(stages); k++)
         if (strcmp(name, stages[k].name) == 0)
             return -1;
-    return cli_usage_error("--stage: found '%s', allowed: baselines, simrd, plot", name);
+    return cli_usage_error("--stage: found '%s', allowed: baselines, simrd, ilp, plot", name);
+}
+
+/* The networks of the published comparison, whose graphs come with the program. */
+#define PUBLISHED 4
+static int published_graphs(char paths[PUBLISHED][4096], const char *graphs[PUBLISHED])
+{
+    static const char *const names[PUBLISHED] = {"vgg16_b256_roofline", "mobilenet_b512_roofline",
+                                                 "vgg_unet_b32_roofline", "resnet50_b256_flops"};
+    for (size_t i = 0; i < PUBLISHED; i++) {
+        char installed[128], source[128];
+        snprintf(installed, sizeof installed, "graphs/%s.json", names[i]);
+        snprintf(source, sizeof source, "tests/golden/checkmate/graphs/%s.json", names[i]);
+        if (!cli_share_find(installed, source, paths[i], sizeof paths[i]))
+            return cli_usage_error("%s is neither installed (share/ebb) nor in a source tree: name "
+                                   "graphs",
+                                   installed);
+        graphs[i] = paths[i];
+    }
+    return -1;
 }
 
 int cli_plan_figure(int argc, char **argv)
 {
-    struct study_figure f = {.dir = "data/budget_sweep", .how = cli_plan_how(), .out = stdout};
-    struct cli_list wanted = {0};
+    struct study_figure f = {.dir = "data/budget_sweep",
+                             .how = cli_plan_how(),
+                             .ilp_limit = 60,
+                             .ilp_points = 6,
+                             .out = stdout,
+                             .notes = stderr};
+    struct cli_list wanted = {0}, with = {0};
+    char paths[PUBLISHED][4096];
+    const char *graphs[PUBLISHED];
     f.how.time_limit = 10;
     const struct cli_spec spec = {
-        .usage = "ebb plan figure GRAPH... [--dir DIR] [--stage S[,S...]]",
+        .usage = "ebb plan figure [GRAPH...] [--dir DIR] [--stage S[,S...]] [--with ilp]",
         .description =
             "Overhead versus memory budget of several networks in one chart: every strategy, the\n"
-            "online policies, `best` and its proven bound. Three stages that can be run one by "
-            "one:\n"
-            "baselines and simrd write DIR/NAME.*.csv, plot reads them and writes\n"
-            "DIR/budget_sweep.svg and DIR/slowdowns.csv, and prints a table.\n\n"
-            "Example:\n"
+            "online policies, `best` and its proven bound. Without graphs: the networks of the\n"
+            "published comparison (VGG16, MobileNet, U-Net, ResNet-50), which come with ebb. "
+            "Stages\n"
+            "that can be run one by one: baselines, simrd and ilp write DIR/NAME.*.csv, plot "
+            "reads\n"
+            "them and writes DIR/budget_sweep.svg, .png and .pdf and DIR/slowdowns.csv, and "
+            "prints\n"
+            "a table. --with ilp adds Checkmate's ILP at a few budgets, each under a time "
+            "limit.\n\n"
+            "Examples:\n"
+            "  ebb plan figure --with ilp --ilp-limit 600\n"
             "  ebb plan figure vgg16.json mobilenet.json --dir data/budget_sweep\n"
             "  ebb plan figure vgg16.json mobilenet.json --stage plot",
         CLI_OPTION_ROWS(
             {"dir", 'd', CLI_STRING, &f.dir, "DIR",
              "where results lie (default data/budget_sweep)"},
             {"stage", 's', CLI_LIST, &wanted, "S[,S...]",
-             "baselines, simrd, plot (default: all three, in this order)"},
+             "baselines, simrd, ilp, plot (default: all but ilp, in this order)"},
+            {"with", 'w', CLI_LIST, &with, "ilp", "run stage ilp, too, and draw it"},
+            {"ilp-limit", 0, CLI_DOUBLE, &f.ilp_limit, "S",
+             "seconds of the ILP for a budget (default 60)"},
+            {"ilp-points", 0, CLI_INT, &f.ilp_points, "N",
+             "budgets of a network for the ILP (default 6)"},
             SWEEP_ROWS(&f.how),
             {"json", 0, CLI_FLAG, &f.is_json, NULL, "plot: one object per planned budget"}),
-        CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}),
-        CLI_POSITIONAL(1, STUDY_FIGURE_GRAPHS),
+        CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000},
+                   {"ilp-limit", 0.1, 1e6}, {"ilp-points", 1, 1000}),
+        CLI_POSITIONAL(0, STUDY_FIGURE_GRAPHS),
     };
     struct cli_args args;
     struct ebb_error err;
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    for (size_t i = 0; i < wanted.count && code < 0; i++)
+    for (size_t i = 0; i < wanted.count && code < 0; i++) {
         code = refuse_stage(wanted.items[i]);
+        f.with_ilp |= strcmp(wanted.items[i], "ilp") == 0;
+    }
+    for (size_t i = 0; i < with.count && code < 0; i++) {
+        f.with_ilp = true;
+        if (strcmp(with.items[i], "ilp") != 0)
+            code = cli_usage_error("--with: found '%s', allowed: ilp", with.items[i]);
+    }
+    if (code < 0 && args.positional_count == 0)
+        code = published_graphs(paths, graphs);
     if (code < 0) {
-        f.graphs = (const char *const *)args.positional;
-        f.graph_count = args.positional_count;
+        bool is_own = args.positional_count > 0;
+        f.graphs = is_own ? (const char *const *)args.positional : graphs;
+        f.graph_count = is_own ? args.positional_count : PUBLISHED;
         code = run_stages(&f, &wanted, &err) == EBB_OK ? 0 : cli_report(&err);
     }
     cli_args_fini(&args);

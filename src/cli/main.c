@@ -19,6 +19,7 @@
     X(ui)                                                                                          \
     X(train)                                                                                       \
     X(bench)                                                                                       \
+    X(plot)                                                                                        \
     X(eval)                                                                                        \
     X(generate)                                                                                    \
     X(explain)                                                                                     \

@@ -8,6 +8,7 @@
 #ifndef EBB_HARNESS_HARNESS_H
 #define EBB_HARNESS_HARNESS_H
 
+#include "harness/chart.h"
 #include "harness/results.h"
 
 #endif

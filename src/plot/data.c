@@ -153,6 +153,44 @@ static void add_area(const struct canvas *c, const struct plot_layer *layer)
     ebb_free(points);
 }
 
+/* Strokes with feet. Those that belong to bars stand in their middle. */
+static void add_intervals(const struct canvas *c, const struct plot_layer *layer)
+{
+    double shift = 0;
+    for (size_t k = 0; k < c->pane->panel->series_count; k++) {
+        const struct plot_layer *bars = &c->pane->layers[k];
+        if (bars->series->style == PLOT_BARS && layer->entry != PLOT_NO_ENTRY &&
+            bars->entry == layer->entry)
+            shift = (bars->bar_left + bars->bar_right) / 2;
+    }
+    plot_pen_path(c->pen);
+    for (size_t i = 0; i < layer->series->count; i++) {
+        double x = layer->x[i] + shift;
+        if (!is_drawn(c, x, layer->low[i]) || !is_drawn(c, x, layer->high[i]))
+            continue;
+        stroke_to(c, 'M', x, layer->low[i]);
+        stroke_to(c, 'L', x, layer->high[i]);
+        for (int end = 0; end < 2; end++) {
+            double y = at_y(c, end ? layer->high[i] : layer->low[i]);
+            ebb_str_addc(c->pen->out, 'M');
+            plot_pen_at(c->pen, at_x(c, x) - 4, y);
+            ebb_str_addc(c->pen->out, 'L');
+            plot_pen_at(c->pen, at_x(c, x) + 4, y);
+        }
+    }
+    plot_pen_stroke(c->pen, shift != 0 ? PLOT_INK : layer->color, 1.5, NULL);
+}
+
+static void add_crosses(const struct canvas *c, const struct plot_layer *layer)
+{
+    const struct plot_series *s = layer->series;
+    plot_pen_path(c->pen);
+    for (size_t i = 0; i < s->count; i++)
+        if (is_drawn(c, layer->x[i], s->y[i]))
+            plot_pen_cross(c->pen, at_x(c, layer->x[i]), at_y(c, s->y[i]));
+    plot_pen_stroke(c->pen, layer->color, 2.2, NULL);
+}
+
 /* ---- bars and cells -------------------------------------------------------------------------- */
 
 static void add_corners(const struct canvas *c, double left, double right, double low, double high)
@@ -194,6 +232,25 @@ static void add_cells(const struct canvas *c, const struct plot_layer *layer)
     ebb_str_add(c->pen->out, "</g>\n");
 }
 
+/* One path: a rectangle each would make pictures ten times as long. */
+static void add_squares(const struct canvas *c, const struct plot_layer *layer)
+{
+    const struct plot_series *s = layer->series;
+    double width = c->pane->square_width / plot_scale_span(&c->pane->x) * c->box->width;
+    double height = c->pane->square_height / plot_scale_span(&c->pane->y) * c->box->height;
+    ebb_str_add(c->pen->out, "<g shape-rendering=\"crispEdges\">\n");
+    plot_pen_path(c->pen);
+    for (size_t i = 0; i < s->count; i++) {
+        if (!is_drawn(c, layer->x[i], s->y[i]))
+            continue;
+        ebb_str_addc(c->pen->out, 'M');
+        plot_pen_at(c->pen, at_x(c, layer->x[i]) - width / 2, at_y(c, s->y[i]) - height / 2);
+        ebb_str_printf(c->pen->out, "h%.2fv%.2fh-%.2fz", width, height, width);
+    }
+    plot_pen_fill(c->pen, layer->color, 1);
+    ebb_str_add(c->pen->out, "</g>\n");
+}
+
 /* ---- numbers written on bars and cells -------------------------------------------------------- */
 
 static bool bars_labelled(const struct canvas *c)
@@ -220,6 +277,20 @@ static bool cells_labelled(const struct canvas *c, const struct plot_layer *laye
            pane->cell_height / plot_scale_span(&pane->y) * c->box->height >= 16;
 }
 
+/* Where a number stands clear of its bar and of the interval on it. */
+static double top_of(const struct canvas *c, const struct plot_layer *layer, size_t i)
+{
+    double top = layer->high[i];
+    for (size_t k = 0; k < c->pane->panel->series_count; k++) {
+        const struct plot_layer *other = &c->pane->layers[k];
+        if (other->series->style == PLOT_INTERVALS && layer->entry != PLOT_NO_ENTRY &&
+            other->entry == layer->entry && i < other->series->count && other->high[i] > top &&
+            isfinite(at_y(c, other->high[i])))
+            top = other->high[i];
+    }
+    return top;
+}
+
 static void add_numbers(const struct canvas *c, const struct plot_layer *layer)
 {
     const struct plot_series *s = layer->series;
@@ -227,7 +298,7 @@ static void add_numbers(const struct canvas *c, const struct plot_layer *layer)
     for (size_t i = 0; i < s->count; i++) {
         double value = is_cells ? s->y2[i] : s->y[i];
         double x = layer->x[i] + (layer->bar_left + layer->bar_right) / 2; /* cells: both 0 */
-        double y = is_cells ? s->y[i] : layer->high[i];
+        double y = is_cells ? s->y[i] : top_of(c, layer, i);
         char text[32];
         if (!is_drawn(c, x, y) || !isfinite(value))
             continue;
@@ -269,6 +340,13 @@ static void add_shape(const struct canvas *c, const struct plot_layer *layer)
     case PLOT_CELLS:
         add_cells(c, layer);
         break;
+    case PLOT_INTERVALS:
+        add_intervals(c, layer);
+        break;
+    case PLOT_SQUARES:
+        add_squares(c, layer);
+        break;
+    case PLOT_CROSSES:
     case PLOT_POINTS:
         break;
     }
@@ -281,9 +359,11 @@ void plot_data_add(struct plot_pen *pen, const struct plot_pane *pane, const str
     for (size_t i = 0; i < pane->panel->series_count; i++) {
         const struct plot_layer *layer = &pane->layers[i];
         enum plot_style style = layer->series->style;
-        if (style != PLOT_POINTS)
+        if (style == PLOT_CROSSES)
+            add_crosses(&c, layer);
+        else if (style != PLOT_POINTS)
             add_shape(&c, layer);
-        if (layer->has_points)
+        if (layer->has_points && style != PLOT_CROSSES)
             add_points(&c, layer);
         if (style == PLOT_BARS ? bars_labelled(&c)
                                : style == PLOT_CELLS && cells_labelled(&c, layer))

@@ -16,7 +16,7 @@
 
 static bool needs_y2(enum plot_style style)
 {
-    return style == PLOT_BAND || style == PLOT_CELLS;
+    return style == PLOT_BAND || style == PLOT_CELLS || style == PLOT_INTERVALS;
 }
 
 static bool is_color(const char *text)
@@ -28,7 +28,7 @@ static enum ebb_status check_series(const struct plot_panel *panel, size_t p, si
                                     struct ebb_error *err)
 {
     const struct plot_series *s = &panel->series[i];
-    if (s->style > PLOT_CELLS)
+    if (s->style > PLOT_SQUARES)
         return ebb_fail(err, EBB_EINPUT, "plot: panel %zu, series %zu: style %d does not exist", p,
                         i, (int)s->style);
     if (s->count > 0 && s->y == NULL)
@@ -93,7 +93,7 @@ static enum ebb_status collect_entries(struct plot_figure *f, struct ebb_error *
         const struct plot_panel *panel = &f->chart->panels[p];
         for (size_t i = 0; i < panel->series_count; i++) {
             const struct plot_series *s = &panel->series[i];
-            if (s->name == NULL || s->style == PLOT_CELLS ||
+            if (s->name == NULL || s->style == PLOT_CELLS || s->style == PLOT_INTERVALS ||
                 find_entry(f, s->name) != PLOT_NO_ENTRY)
                 continue;
             struct plot_entry *e = &f->entries[f->entry_count];
@@ -166,23 +166,24 @@ static enum ebb_status fill_layer(struct ebb_arena *arena, const struct plot_pan
 {
     struct plot_layer *layer = &pane->layers[index];
     const struct plot_series *s = layer->series;
-    if (s->style != PLOT_AREA && s->style != PLOT_BAND && s->style != PLOT_BARS)
+    bool is_between = s->style == PLOT_BAND || s->style == PLOT_INTERVALS;
+    if (s->style != PLOT_AREA && s->style != PLOT_BARS && !is_between)
         return EBB_OK;
     layer->low = ebb_arena_calloc(arena, s->count + 1, sizeof *layer->low);
     layer->high = ebb_arena_calloc(arena, s->count + 1, sizeof *layer->high);
     EBB_TRY(ebb_arena_status(arena, err));
-    if (pane->panel->is_stacked && s->style != PLOT_BAND)
+    if (pane->panel->is_stacked && !is_between)
         return stack_under(pane, index, p, err);
     for (size_t i = 0; i < s->count; i++) {
-        layer->low[i] = s->style == PLOT_BAND ? s->y[i] : 0;
-        layer->high[i] = s->style == PLOT_BAND ? s->y2[i] : s->y[i];
+        layer->low[i] = is_between ? s->y[i] : 0;
+        layer->high[i] = is_between ? s->y2[i] : s->y[i];
     }
     return EBB_OK;
 }
 
 static bool wants_points(const struct plot_series *s)
 {
-    return s->style == PLOT_POINTS || s->style == PLOT_LINE_POINTS ||
+    return s->style == PLOT_POINTS || s->style == PLOT_LINE_POINTS || s->style == PLOT_CROSSES ||
            (s->style == PLOT_STEP && s->count <= POINTS_SHOWN_MAX);
 }
 
@@ -326,7 +327,7 @@ static void extend_layer(const struct plot_pane *pane, const struct plot_layer *
         }
         if (layer->high != NULL) {
             plot_extent_add(&e->y, layer->high[i], panel->log_y);
-            if (!panel->log_y || s->style == PLOT_BAND)
+            if (!panel->log_y || s->style == PLOT_BAND || s->style == PLOT_INTERVALS)
                 plot_extent_add(&e->y, layer->low[i], panel->log_y);
         } else {
             plot_extent_add(&e->y, s->y[i], panel->log_y);
@@ -369,12 +370,18 @@ static enum ebb_status find_ranges(struct plot_pane *pane, struct ebb_error *err
 {
     const struct plot_panel *panel = pane->panel;
     struct extents e = {0};
-    bool has_cells = false;
-    for (size_t i = 0; i < panel->series_count; i++)
+    bool has_cells = false, has_squares = false;
+    for (size_t i = 0; i < panel->series_count; i++) {
         has_cells = has_cells || panel->series[i].style == PLOT_CELLS;
+        has_squares = has_squares || panel->series[i].style == PLOT_SQUARES;
+    }
     if (has_cells) {
         EBB_TRY(spacing(pane, PLOT_CELLS, false, panel->log_x, &pane->cell_width, err));
         EBB_TRY(spacing(pane, PLOT_CELLS, true, panel->log_y, &pane->cell_height, err));
+    }
+    if (has_squares) {
+        EBB_TRY(spacing(pane, PLOT_SQUARES, false, panel->log_x, &pane->square_width, err));
+        EBB_TRY(spacing(pane, PLOT_SQUARES, true, panel->log_y, &pane->square_height, err));
     }
     EBB_TRY(place_bars(pane, err));
     for (size_t i = 0; i < panel->series_count; i++)

@@ -33,8 +33,9 @@ struct plot_pane {                  /* one panel, ready */
     const struct plot_panel *panel; /* borrowed */
     struct plot_layer *layers;      /* panel->series_count */
     struct plot_scale x, y;
-    struct plot_scale value;        /* colours of CELLS */
-    double cell_width, cell_height; /* CELLS: 0 = none here */
+    struct plot_scale value;            /* colours of CELLS */
+    double cell_width, cell_height;     /* CELLS: 0 = none here */
+    double square_width, square_height; /* SQUARES */
     bool has_data;
 };
 

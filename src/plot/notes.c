@@ -43,13 +43,17 @@ void plot_head_add(struct plot_pen *pen)
 static void add_swatch(struct plot_pen *pen, const struct plot_entry *e, double x, double y)
 {
     enum plot_style s = e->style;
-    if (s == PLOT_AREA || s == PLOT_BARS || s == PLOT_BAND)
+    if (s == PLOT_AREA || s == PLOT_BARS || s == PLOT_BAND || s == PLOT_SQUARES)
         plot_pen_rect(pen, &(struct plot_box){x + 10, y - 6, PLOT_SWATCH - 12, 12}, e->color,
                       s == PLOT_BAND ? 0.25 : 0.9);
-    else if (s != PLOT_POINTS)
+    else if (s == PLOT_CROSSES) {
+        plot_pen_path(pen);
+        plot_pen_cross(pen, x + PLOT_SWATCH / 2, y);
+        plot_pen_stroke(pen, e->color, 2.2, NULL);
+    } else if (s != PLOT_POINTS)
         plot_pen_line(pen, x, y, x + PLOT_SWATCH, y, e->color, PLOT_LINE_WIDTH,
                       e->is_dashed ? PLOT_LINE_DASH : NULL);
-    if (e->has_points) {
+    if (e->has_points && s != PLOT_CROSSES) {
         plot_pen_path(pen);
         plot_pen_marker(pen, e->marker, x + PLOT_SWATCH / 2, y);
         plot_pen_markers_end(pen, e->marker, e->color);

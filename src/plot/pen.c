@@ -137,6 +137,13 @@ void plot_pen_marker(struct plot_pen *pen, int marker, double x, double y)
     ebb_str_add(pen->out, shapes[marker % PLOT_MARKERS]);
 }
 
+void plot_pen_cross(struct plot_pen *pen, double x, double y)
+{
+    ebb_str_addc(pen->out, 'M');
+    plot_pen_at(pen, x, y);
+    ebb_str_add(pen->out, "m-4 -4l8 8m0 -8l-8 8");
+}
+
 void plot_pen_markers_end(struct plot_pen *pen, int marker, const char *color)
 {
     bool is_hollow = marker % PLOT_MARKERS >= PLOT_MARKERS / 2;

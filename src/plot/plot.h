@@ -22,7 +22,11 @@ enum plot_style {
     PLOT_AREA, /* filled to zero; series stack in order when the panel says so */
     PLOT_BAND, /* between y and y2 */
     PLOT_BARS,
-    PLOT_CELLS, /* x, y, value in y2: a heat map */
+    PLOT_CELLS,     /* x, y, value in y2: a heat map */
+    PLOT_INTERVALS, /* upright strokes from y to y2, in the colour of the series of the same name and
+                       without a place of their own in the legend; on bars of that name in their middle */
+    PLOT_CROSSES,   /* what failed */
+    PLOT_SQUARES,   /* squares of one colour that fill their places in a grid: a matrix */
 };
 
 struct plot_series {
@@ -73,6 +77,9 @@ struct plot_chart {
 /* Format by suffix: .svg, .png, .pdf. Written atomically. */
 enum ebb_status plot_check_name(const char *path, struct ebb_error *err); /* before long work */
 enum ebb_status plot_write(const struct plot_chart *chart, const char *path, struct ebb_error *err);
+/* The SVG itself, appended to out: for pages that hold several. */
+enum ebb_status plot_svg(const struct plot_chart *chart, struct ebb_str *out,
+                         struct ebb_error *err);
 /* Text for a terminal of the given size, appended to out. */
 enum ebb_status plot_terminal(const struct plot_chart *chart, int columns, int rows,
                               struct ebb_str *out, struct ebb_error *err);

@@ -52,6 +52,7 @@ void plot_pen_stroke(struct plot_pen *pen, const char *color, double width, cons
 void plot_pen_fill(struct plot_pen *pen, const char *color, double opacity);
 /* Strokes of a marker around a place, and the end of a path of such. */
 void plot_pen_marker(struct plot_pen *pen, int marker, double x, double y);
+void plot_pen_cross(struct plot_pen *pen, double x, double y); /* to be stroked */
 void plot_pen_markers_end(struct plot_pen *pen, int marker, const char *color);
 
 /* ---- parts of a panel ------------------------------------------------------------------------ */

@@ -34,6 +34,8 @@ static uint32_t marker_of(size_t entry)
                                 : (uint32_t)('a' + (int)((entry - PLOT_MARKERS) % 26));
 }
 
+#define CROSS 0x00d7 /* what failed */
+
 static bool is_filled(enum plot_style style)
 {
     return style == PLOT_AREA || style == PLOT_BAND || style == PLOT_BARS;
@@ -44,6 +46,8 @@ static uint32_t sign_of(const struct plot_layer *layer, size_t index)
     size_t order = layer->entry != PLOT_NO_ENTRY ? layer->entry : index;
     if (layer->series->style == PLOT_BAND)
         return 0x2591;
+    if (layer->series->style == PLOT_CROSSES)
+        return CROSS;
     return is_filled(layer->series->style) ? shades[order % SHADES] : marker_of(order);
 }
 
@@ -90,6 +94,17 @@ static void area_line(const struct area *a, double x0, double y0, double x1, dou
         plot_canvas_dot(a->canvas, whole(x), whole(y));
         plot_canvas_uncover(a->canvas, whole(x / 2), whole(y / 4), shades, SHADES);
         plot_canvas_uncover(a->canvas, whole(x / 2), whole(y / 4), mark_lines, 2);
+    }
+}
+
+static void draw_intervals(const struct area *a, const struct plot_pane *pane,
+                           const struct plot_layer *layer)
+{
+    for (size_t i = 0; i < layer->series->count; i++) {
+        double x = dot_x(a, pane, layer->x[i]), low = dot_y(a, pane, layer->low[i]),
+               high = dot_y(a, pane, layer->high[i]);
+        if (isfinite(x) && isfinite(low) && isfinite(high))
+            area_line(a, x, low, x, high);
     }
 }
 
@@ -284,7 +299,7 @@ static void draw_layers(const struct area *a, const struct plot_pane *pane)
     for (size_t i = 0; i < n; i++) {
         const struct plot_layer *layer = &pane->layers[i];
         enum plot_style style = layer->series->style;
-        curves += !is_filled(style) && style != PLOT_CELLS;
+        curves += !is_filled(style) && style != PLOT_CELLS && style != PLOT_INTERVALS;
         if (style == PLOT_CELLS)
             draw_cells(a, pane, layer);
         else if (style == PLOT_AREA || style == PLOT_BAND)
@@ -295,10 +310,13 @@ static void draw_layers(const struct area *a, const struct plot_pane *pane)
         enum plot_style style = pane->layers[i].series->style;
         if (style == PLOT_LINE || style == PLOT_STEP || style == PLOT_LINE_POINTS)
             draw_curve(a, pane, &pane->layers[i]);
+        if (style == PLOT_INTERVALS)
+            draw_intervals(a, pane, &pane->layers[i]);
     }
     for (size_t i = 0; i < n; i++)
         if (!is_filled(pane->layers[i].series->style) &&
-            pane->layers[i].series->style != PLOT_CELLS)
+            pane->layers[i].series->style != PLOT_CELLS &&
+            pane->layers[i].series->style != PLOT_INTERVALS)
             draw_markers(a, pane, &pane->layers[i], sign_of(&pane->layers[i], i), curves == 1);
 }
 
@@ -338,12 +356,34 @@ static void draw_panel(struct plot_canvas *canvas, const struct plot_pane *pane)
 
 /* ---- bars as rows ---------------------------------------------------------------------------- */
 
+/* Bars come first; intervals on them, and crosses, may follow. */
 static bool is_bars(const struct plot_panel *panel)
 {
-    for (size_t i = 0; i < panel->series_count; i++)
-        if (panel->series[i].style != PLOT_BARS)
+    for (size_t i = 0; i < panel->series_count; i++) {
+        enum plot_style style = panel->series[i].style;
+        if (style != PLOT_BARS && (i == 0 || (style != PLOT_INTERVALS && style != PLOT_CROSSES)))
             return false;
+    }
     return panel->series_count > 0;
+}
+
+static size_t last_bars(const struct plot_panel *panel)
+{
+    size_t last = 0;
+    for (size_t i = 0; i < panel->series_count; i++)
+        last = panel->series[i].style == PLOT_BARS ? i : last;
+    return last;
+}
+
+/* A cross within the room of a bar. */
+static bool is_crossed(const struct plot_pane *pane, double left, double right)
+{
+    for (size_t k = 0; k < pane->panel->series_count; k++)
+        for (size_t i = 0;
+             pane->panel->series[k].style == PLOT_CROSSES && i < pane->panel->series[k].count; i++)
+            if (pane->layers[k].x[i] >= left && pane->layers[k].x[i] <= right)
+                return true;
+    return false;
 }
 
 static void bar_name(const struct plot_panel *panel, double x, char *buf, size_t size)
@@ -374,6 +414,7 @@ static void draw_bar_rows(struct plot_canvas *canvas, const struct plot_pane *pa
 {
     const struct plot_panel *panel = pane->panel;
     const struct plot_layer *first = &pane->layers[0];
+    size_t last = last_bars(panel);
     int y = draw_names(canvas, panel), name_width = 0;
     char name[128], number[32];
     for (size_t i = 0; i < first->series->count; i++) {
@@ -391,7 +432,7 @@ static void draw_bar_rows(struct plot_canvas *canvas, const struct plot_pane *pa
         int x = name_width + 1;
         for (size_t k = 0; k < panel->series_count; k++) {
             const struct plot_layer *layer = &pane->layers[k];
-            if (i >= layer->series->count)
+            if (i >= layer->series->count || layer->series->style != PLOT_BARS)
                 continue;
             double from = panel->is_stacked ? plot_scale_place(&scale, layer->low[i]) : 0;
             double part = plot_scale_place(&scale, layer->high[i]);
@@ -399,10 +440,13 @@ static void draw_bar_rows(struct plot_canvas *canvas, const struct plot_pane *pa
             if (isfinite(part) && part > from)
                 x = bar_run(canvas, panel->is_stacked ? x : name_width + 1, y, (part - from) * room,
                             sign_of(layer, k));
-            if (panel->is_stacked && k + 1 < panel->series_count)
+            if (panel->is_stacked && k < last)
                 continue;
             plot_number(layer->high[i], number, sizeof number);
-            plot_canvas_text(canvas, x + 1, y++, number);
+            if (is_crossed(pane, layer->x[i] + layer->bar_left, layer->x[i] + layer->bar_right))
+                plot_canvas_glyph(canvas, x + 1, y++, CROSS);
+            else
+                plot_canvas_text(canvas, x + 1, y++, number);
             x = name_width + 1;
         }
     }
@@ -413,7 +457,9 @@ static int bar_rows(const struct plot_pane *pane)
     const struct plot_panel *panel = pane->panel;
     size_t bars = 0;
     for (size_t k = 0; k < panel->series_count; k++)
-        bars += panel->is_stacked && k > 0 ? 0 : panel->series[k].count;
+        bars += panel->series[k].style != PLOT_BARS || (panel->is_stacked && k > 0)
+                    ? 0
+                    : panel->series[k].count;
     bars = bars < ROWS_MAX ? bars : ROWS_MAX;
     return (int)bars + plot_has_text(panel->title) + plot_has_text(panel->y_label);
 }
@@ -481,9 +527,10 @@ static void write_legend(const struct plot_figure *f, int columns, struct ebb_st
     struct legend l = {out, 0, (size_t)columns};
     for (size_t i = 0; i < f->entry_count; i++) {
         enum plot_style style = f->entries[i].style;
-        uint32_t sign = style == PLOT_BAND ? 0x2591
-                        : is_filled(style) ? shades[i % SHADES]
-                                           : marker_of(i);
+        uint32_t sign = style == PLOT_BAND      ? 0x2591
+                        : style == PLOT_CROSSES ? CROSS
+                        : is_filled(style)      ? shades[i % SHADES]
+                                                : marker_of(i);
         legend_item(&l, sign, f->entries[i].name);
     }
     for (size_t p = 0; p < f->chart->panel_count; p++) {

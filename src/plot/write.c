@@ -35,8 +35,7 @@ enum ebb_status plot_check_name(const char *path, struct ebb_error *err)
     return format_of(path, &format, err);
 }
 
-static enum ebb_status draw(const struct plot_chart *chart, struct ebb_str *svg,
-                            struct ebb_error *err)
+enum ebb_status plot_svg(const struct plot_chart *chart, struct ebb_str *svg, struct ebb_error *err)
 {
     struct plot_figure figure;
     struct plot_layout layout;
@@ -70,7 +69,7 @@ enum ebb_status plot_write(const struct plot_chart *chart, const char *path, str
     const struct format *format;
     struct ebb_str svg = {0}, converted = {0};
     EBB_TRY(format_of(path, &format, err));
-    enum ebb_status status = draw(chart, &svg, err);
+    enum ebb_status status = plot_svg(chart, &svg, err);
     if (status == EBB_OK && format->name != NULL)
         status = convert(format, &svg, &converted, err);
     const struct ebb_str *picture = format->name != NULL ? &converted : &svg;

@@ -1,11 +1,12 @@
-/* figure.c - overhead versus memory budget for several networks, in three stages that can be run
- * one by one (spec 10, the comparison of DTR with Checkmate).
+/* figure.c - overhead versus memory budget for several networks, in stages that can be run one by
+ * one (spec 10, the comparison of DTR with Checkmate).
  *
  *   baselines  every strategy over its parameters, `best` with its bound: DIR/NAME.baselines.csv
  *   simrd      the online policies at the budgets of `best`, by the published rules:
  *              DIR/NAME.simrd.csv
- *   plot       one panel per network from these files: DIR/budget_sweep.svg, DIR/slowdowns.csv, a
- *              table */
+ *   ilp        Checkmate's ILP at some of these budgets, under a time limit: DIR/NAME.ilp.csv
+ *   plot       one panel per network from these files: DIR/budget_sweep.{svg,png,pdf},
+ *              DIR/slowdowns.csv, a table */
 #include "study/points.h"
 
 #include <inttypes.h>
@@ -149,6 +150,73 @@ static enum ebb_status run_simrd(const struct study_figure *f, const char *path,
     return status;
 }
 
+/* ---- stage ilp ------------------------------------------------------------------------------ */
+
+/* Evenly spaced among the budgets of `best` that make a difference, largest first. */
+static size_t choose_budgets(const struct study_points *points, double *budgets, size_t most)
+{
+    size_t count = 0, used = 0;
+    for (size_t i = 0; i < points->count; i++) {
+        const struct study_point *p = &points->items[i];
+        bool is_new = study_point_is_of(p, "best") && p->overhead > 1 + 1e-9;
+        for (size_t k = 0; k < count && is_new; k++)
+            is_new = budgets[k] != p->budget;
+        size_t at = count;
+        if (!is_new)
+            continue;
+        for (; at > 0 && budgets[at - 1] < p->budget; at--)
+            budgets[at] = budgets[at - 1];
+        budgets[at] = p->budget;
+        count++;
+    }
+    for (size_t k = 0; k < most && count > 0; k++) {
+        size_t at = most > 1 ? k * (count - 1) / (most - 1) : 0;
+        if (used == 0 || budgets[at] < budgets[used - 1])
+            budgets[used++] = budgets[at];
+    }
+    return used;
+}
+
+static enum ebb_status run_ilp(const struct study_figure *f, const char *path,
+                               struct ebb_error *err)
+{
+    char in[1024], out[1024];
+    struct study_points points = {0}, found = {0};
+    struct study_graph graph = {0};
+    struct study_row *rows = NULL;
+    double *budgets = NULL;
+    size_t count = 0;
+    file_name(f, path, "baselines", in, sizeof in);
+    file_name(f, path, "ilp", out, sizeof out);
+    enum ebb_status status = study_points_read(&points, in, err);
+    EBB_THEN(status, study_load(&graph, path, &f->how, err));
+    EBB_THEN(status, ebb_new(&budgets, points.count + 1, sizeof *budgets, err));
+    if (status == EBB_OK)
+        count = choose_budgets(&points, budgets, (size_t)f->ilp_points);
+    EBB_THEN(status, ebb_new(&rows, count + 1, sizeof *rows, err));
+    for (size_t i = 0; i < count && status == EBB_OK; i++) {
+        rows[i] = (struct study_row){
+            .graph = &graph, .planner = planner_find("ilp"), .label = "ilp", .ratio = NAN};
+        planner_request_init(&rows[i].request);
+        rows[i].request.budget_bytes = (uint64_t)budgets[i];
+        rows[i].request.gap = f->how.gap;
+        rows[i].request.time_limit_s = f->ilp_limit;
+    }
+    EBB_THEN(status, study_run(rows, count, &f->how, err));
+    if (status == EBB_OK && f->how.is_cancelled())
+        status = ebb_fail(err, EBB_ELIMIT, "%s: interrupted; nothing written", path);
+    for (size_t i = 0; i < count && status == EBB_OK; i++)
+        status = study_points_add_row(&found, &rows[i], err);
+    EBB_THEN(status, study_points_write(&found, out, err));
+    if (rows)
+        study_rows_fini(rows, count);
+    ebb_free(budgets);
+    study_points_fini(&points);
+    study_points_fini(&found);
+    study_unload(&graph);
+    return status;
+}
+
 /* ---- stage plot ----------------------------------------------------------------------------- */
 
 /* In the order of drawing: what matters most lies on top. */
@@ -168,6 +236,7 @@ static const struct {
     {"msps", "MSPS", NULL, false},
     {"dtr", "DTR", NULL, false},
     {"dtr_eq", "DTR eq", NULL, false},
+    {"ilp", "Checkmate ILP", "#000000", true},
     {"best", "ebb best", NULL, false},
 };
 enum { DRAWN = sizeof drawn / sizeof *drawn };
@@ -201,8 +270,42 @@ static size_t bound_of(const struct network *n, struct study_xy *points, double 
 
 #define Y_MIN 0.97
 #define Y_MAX 1.5
+#define DEVICE_GB 16.0 /* memory of the published comparison's GPU */
 
-/* Room: DRAWN + 1 series of x, y and y2, each as long as the network has rows. */
+/* What fits the device is shaded, where its edge is in the picture. */
+static const struct plot_mark device_mark = {
+    .at = DEVICE_GB, .is_vertical = true, .is_dashed = true, .label = "16 GB", .color = "#1f5fbf"};
+
+static struct plot_series device_shade(double left, double *room)
+{
+    double *x = room, *y = room + 2, *y2 = room + 4;
+    x[0] = left;
+    x[1] = DEVICE_GB;
+    y[0] = y[1] = Y_MIN;
+    y2[0] = y2[1] = Y_MAX;
+    return (struct plot_series){
+        .style = PLOT_BAND, .x = x, .y = y, .y2 = y2, .count = 2, .color = "#bcd4f5"};
+}
+
+/* Budgets for which the ILP found no plan in its time. */
+static size_t lost_points(const struct network *n, double *x, double *y)
+{
+    size_t count = 0;
+    double fixed = 0;
+    for (size_t i = 0; i < n->points.count; i++)
+        if (study_point_is_ok(&n->points.items[i]))
+            fixed = n->points.items[i].total - n->points.items[i].peak;
+    for (size_t i = 0; i < n->points.count; i++) {
+        const struct study_point *p = &n->points.items[i];
+        if (strcmp(p->method, "ilp") != 0 || study_point_is_ok(p))
+            continue;
+        x[count] = (p->budget + fixed) / 1e9;
+        y[count++] = Y_MAX - 0.02;
+    }
+    return count;
+}
+
+/* Room: DRAWN + 2 series of x, y and y2, each as long as the network has rows; then 6. */
 static void fill_panel(const struct network *n, double *room, struct study_xy *points,
                        struct plot_series *series, struct plot_panel *panel)
 {
@@ -233,16 +336,55 @@ static void fill_panel(const struct network *n, double *room, struct study_xy *p
         series[used].color = drawn[k].color ? drawn[k].color : plot_color(drawn[k].method, k);
         series[used++].is_dashed = drawn[k].is_dashed;
     }
-    double width = right > left ? right - left : 1;
+    double *lost = room + 3 * (DRAWN + 1) * stride;
+    size_t lost_count = lost_points(n, lost, lost + stride);
+    if (lost_count)
+        series[used++] = (struct plot_series){.name = "Checkmate ILP: nothing in time",
+                                              .style = PLOT_CROSSES,
+                                              .x = lost,
+                                              .y = lost + stride,
+                                              .count = lost_count,
+                                              .color = "#000000"};
+    double width = right > left ? right - left : 1, edge = left - 0.03 * width;
+    bool has_device = DEVICE_GB > edge && DEVICE_GB < right + 0.03 * width;
+    if (has_device) {
+        memmove(series + 1, series, used * sizeof *series);
+        series[0] = device_shade(edge, room + 3 * (DRAWN + 2) * stride);
+        used++;
+    }
     *panel = (struct plot_panel){.title = n->title,
                                  .x_label = "peak memory, GB",
                                  .y_label = "overhead",
                                  .series = series,
                                  .series_count = used,
-                                 .x_min = left - 0.03 * width,
+                                 .marks = &device_mark,
+                                 .mark_count = has_device,
+                                 .x_min = edge,
                                  .x_max = right + 0.03 * width,
                                  .y_min = Y_MIN,
                                  .y_max = Y_MAX};
+}
+
+/* PNG and PDF only where their program is. */
+static enum ebb_status write_formats(const struct study_figure *f, const struct plot_chart *chart,
+                                     struct ebb_error *err)
+{
+    static const char *const suffixes[] = {"svg", "png", "pdf"};
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && status == EBB_OK; i++) {
+        char path[1024];
+        struct ebb_error why = {0};
+        snprintf(path, sizeof path, "%s/budget_sweep.%s", f->dir, suffixes[i]);
+        status = plot_write(chart, path, &why);
+        if (status == EBB_EUNSUPPORTED && i > 0) {
+            if (f->notes)
+                fprintf(f->notes, "ebb: note: only the SVG was written: %s\n", why.message);
+            return EBB_OK;
+        }
+        if (status != EBB_OK && err)
+            *err = why;
+    }
+    return status;
 }
 
 static enum ebb_status draw(const struct study_figure *f, const struct network *networks,
@@ -253,15 +395,13 @@ static enum ebb_status draw(const struct study_figure *f, const struct network *
     enum ebb_status status = EBB_OK;
     for (size_t g = 0; g < f->graph_count && status == EBB_OK; g++) {
         size_t rows = networks[g].points.count + 1;
-        struct plot_series *series = ebb_arena_calloc(&arena, DRAWN + 1, sizeof *series);
-        double *room = ebb_arena_calloc(&arena, 2 * rows * 3 * (DRAWN + 1), sizeof *room);
+        struct plot_series *series = ebb_arena_calloc(&arena, DRAWN + 3, sizeof *series);
+        double *room = ebb_arena_calloc(&arena, 2 * rows * 3 * (DRAWN + 2) + 6, sizeof *room);
         struct study_xy *points = ebb_arena_calloc(&arena, rows, sizeof *points);
         status = ebb_arena_status(&arena, err);
         if (status == EBB_OK)
             fill_panel(&networks[g], room, points, series, &panels[g]);
     }
-    char path[1024];
-    snprintf(path, sizeof path, "%s/budget_sweep.svg", f->dir);
     const struct plot_chart chart = {
         .title = "Recomputation overhead versus memory budget",
         .subtitle = "ebb plan figure; memory includes weights and their gradients",
@@ -269,7 +409,7 @@ static enum ebb_status draw(const struct study_figure *f, const struct network *
         .panel_count = f->graph_count,
         .columns = f->graph_count > 4 ? 3 : 2,
         .shared_legend = true};
-    EBB_THEN(status, plot_write(&chart, path, err));
+    EBB_THEN(status, write_formats(f, &chart, err));
     ebb_arena_fini(&arena);
     return status;
 }
@@ -424,6 +564,9 @@ enum ebb_status study_figure_plot(const struct study_figure *f, struct ebb_error
         status = study_points_read(&networks[g].points, path, err);
         file_name(f, f->graphs[g], "simrd", path, sizeof path);
         EBB_THEN(status, study_points_read(&networks[g].points, path, err));
+        file_name(f, f->graphs[g], "ilp", path, sizeof path);
+        if (f->with_ilp)
+            EBB_THEN(status, study_points_read(&networks[g].points, path, err));
     }
     EBB_THEN(status, draw(f, networks, err));
     EBB_THEN(status, write_slowdowns(f, networks, err));
@@ -455,5 +598,12 @@ enum ebb_status study_figure_simrd(const struct study_figure *f, struct ebb_erro
 {
     for (size_t g = 0; g < f->graph_count; g++)
         EBB_TRY(run_simrd(f, f->graphs[g], err));
+    return EBB_OK;
+}
+
+enum ebb_status study_figure_ilp(const struct study_figure *f, struct ebb_error *err)
+{
+    for (size_t g = 0; g < f->graph_count; g++)
+        EBB_TRY(run_ilp(f, f->graphs[g], err));
     return EBB_OK;
 }

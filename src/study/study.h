@@ -106,13 +106,17 @@ struct study_figure {
     const char *const *graphs;
     size_t graph_count;
     struct study_how how;
+    double ilp_limit;   /* seconds of Checkmate's ILP for a budget */
+    int64_t ilp_points; /* budgets of a network that it is asked about, at most */
+    bool with_ilp;      /* draw what stage ilp wrote */
     bool is_json;
-    FILE *out; /* the table, or one object per planned budget */
+    FILE *out, *notes; /* the table, or one object per planned budget; what could not be written */
 };
 
-/* Stages: baselines, simrd, plot; see figure.c. */
+/* Stages: baselines, simrd, ilp, plot; see figure.c. */
 enum ebb_status study_figure_baselines(const struct study_figure *figure, struct ebb_error *err);
 enum ebb_status study_figure_simrd(const struct study_figure *figure, struct ebb_error *err);
+enum ebb_status study_figure_ilp(const struct study_figure *figure, struct ebb_error *err);
 enum ebb_status study_figure_plot(const struct study_figure *figure, struct ebb_error *err);
 
 /* ---- methods side by side ---- */

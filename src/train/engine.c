@@ -434,6 +434,11 @@ const struct trace *train_program_trace(const struct train_program *p)
     return p->trace;
 }
 
+const struct plan *train_program_plan(const struct train_program *p)
+{
+    return &p->choice.plan;
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 static uint64_t more_than_there_is(void)

@@ -228,6 +228,103 @@ enum ebb_status train_trial_explain(const struct train_trial *trial, struct ebb_
     return status;
 }
 
+/* ---- as the budget makes it ----------------------------------------------------------------- */
+
+struct stage { /* of the walk over a plan */
+    struct walk *w;
+    struct train_managed *m;
+    uint32_t *places; /* per storage: how often it is placed from here on */
+    uint64_t away;
+    size_t evictions, copies;
+};
+
+static void apply_step(struct stage *s, const struct plan_step *step, uint32_t *run_counts)
+{
+    const struct trace *t = s->w->t;
+    uint32_t i = step->index;
+    switch ((enum plan_act)step->act) {
+    case PLAN_PLACE:
+        s->places[i]--;
+        if (s->w->is_in[i] == 2)
+            s->away -= size_of(s->w, i);
+        s->w->is_in[i] = 0;
+        enter(s->w, i);
+        break;
+    case PLAN_DROP:
+        leave(s->w, i);
+        if (s->places[i] > 0) {
+            s->evictions++;
+            s->away += size_of(s->w, i);
+            s->w->is_in[i] = 2; /* away */
+        }
+        break;
+    case PLAN_SEND:
+    case PLAN_FETCH:
+        s->copies++;
+        break;
+    case PLAN_RUN:
+        run_counts[i]++;
+        if (t->ops[i].is_leaf)
+            break;
+        s->w->now[TRAIN_KIND_WORKSPACE] = plan_round(t->ops[i].workspace_bytes);
+        struct train_run *run = &s->m->runs[s->m->count];
+        *run = (struct train_run){.away_bytes = s->away, .op = i, .is_again = run_counts[i] > 1};
+        memcpy(run->kinds, s->w->now, sizeof run->kinds);
+        s->m->evictions[s->m->count] = s->evictions;
+        s->m->copies[s->m->count++] = s->copies;
+        s->m->again += run->is_again;
+        if (total(run->kinds) > s->m->peak_bytes)
+            s->m->peak_bytes = total(run->kinds);
+        s->w->now[TRAIN_KIND_WORKSPACE] = 0;
+        break;
+    case PLAN_FORGET:
+    case PLAN_MOVE:
+        break;
+    }
+}
+
+static enum ebb_status manage(const struct train_trial *trial, struct walk *w,
+                              struct ebb_arena *arena, struct train_managed *m,
+                              struct ebb_error *err)
+{
+    const struct plan *plan = train_program_plan(trial->main.program);
+    struct stage s = {.w = w, .m = m};
+    size_t runs = 0;
+    uint32_t *counts = ebb_arena_calloc(arena, (size_t)w->t->op_count + 1, sizeof *counts);
+    s.places = ebb_arena_calloc(arena, (size_t)w->t->storage_count + 1, sizeof *s.places);
+    EBB_TRY(ebb_arena_status(arena, err));
+    for (size_t i = 0; i < plan->step_count; i++) {
+        runs += plan->steps[i].act == PLAN_RUN;
+        if (plan->steps[i].act == PLAN_PLACE)
+            s.places[plan->steps[i].index]++;
+    }
+    m->runs = ebb_arena_calloc(arena, runs + 1, sizeof *m->runs);
+    m->evictions = ebb_arena_calloc(arena, runs + 1, sizeof *m->evictions);
+    m->copies = ebb_arena_calloc(arena, runs + 1, sizeof *m->copies);
+    m->how = train_program_info(trial->main.program)->how;
+    EBB_TRY(ebb_arena_status(arena, err));
+    classify(trial, w);
+    for (size_t i = 0; i < plan->step_count; i++)
+        apply_step(&s, &plan->steps[i], counts);
+    return EBB_OK;
+}
+
+enum ebb_status train_trial_managed(const struct train_trial *trial, struct ebb_arena *arena,
+                                    struct train_managed *managed, struct ebb_error *err)
+{
+    const struct trace *t = train_trial_trace(trial);
+    struct train_managed out = {0};
+    struct walk w = {.t = t};
+    enum ebb_status status = ebb_new(&w.kind, t->storage_count, 1, err);
+    EBB_THEN(status, ebb_new(&w.is_in, t->storage_count, 1, err));
+    EBB_THEN(status, manage(trial, &w, arena, &out, err));
+    ebb_free(w.kind);
+    ebb_free(w.is_in);
+    if (status == EBB_OK)
+        *managed = out;
+    return status;
+}
+
 enum ebb_status train_trial_predict(struct train_trial *trial, uint64_t budget_bytes,
                                     const char *policy, struct train_prediction *prediction,
                                     struct ebb_error *err)

@@ -470,6 +470,25 @@ struct train_explained {
 enum ebb_status train_trial_explain(const struct train_trial *trial, struct ebb_arena *arena,
                                     struct train_explained *explained, struct ebb_error *err);
 
+/* The step as its budget makes it: every run of an op that is no leaf, in the order of the plan. */
+struct train_run {
+    uint64_t kinds[TRAIN_KINDS]; /* in memory */
+    uint64_t away_bytes;         /* evicted, and wanted again */
+    uint32_t op;
+    bool is_again;
+};
+struct train_managed {
+    struct train_run *runs; /* in the arena */
+    size_t count;
+    size_t *evictions, *copies; /* so far, at each run; copies to and from lower tiers */
+    uint64_t peak_bytes;
+    size_t again;
+    const char *how;
+};
+/* By the plan of the training program, of a trial that was made with a budget. */
+enum ebb_status train_trial_managed(const struct train_trial *trial, struct ebb_arena *arena,
+                                    struct train_managed *managed, struct ebb_error *err);
+
 /* "timeline": bytes by kind over the step, a row [op, kinds...] for each of at most 240 groups of
  * ops that compute: where the group holds most. A member of the object that w is in. */
 void train_timeline_write(const struct train_trial *trial, const struct train_explained *explained,

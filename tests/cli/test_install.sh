@@ -10,6 +10,8 @@ expect 0 cmake --install "$build" --prefix "$work/usr"
 [ ! -e usr/share/ebb/python/ebb_client/__pycache__ ] || fail "__pycache__ is installed"
 expect 0 usr/bin/ebb bench resnet50 --dry-run
 has out.txt "usr/share/ebb/bench/resnet50.yaml"
+cp -r "$source_dir/data/budget_sweep" figure
+expect 0 usr/bin/ebb plan figure --dir figure --stage plot
 expect 0 usr/bin/det --version
 same "version" "$(cat out.txt)" "$("$ebb" --version)"
 cp -r "$source_dir/examples/python-class" class

@@ -25,6 +25,35 @@ shown=$("$ebb" plan show "$dir/p.plan" --trace "$graphs/unit_linear_8.json") || 
 "$ebb" plan show "$dir/p.plan" --trace "$graphs/unit_linear_4.json" >/dev/null 2>"$dir/err"
 [ $? = 2 ] || fail "a plan for another trace is accepted"
 
+# The schedule as a matrix: a square per run and per op kept, 22 of 17 ops run, 5 of them again.
+"$ebb" plan show "$dir/p.plan" --trace "$graphs/unit_linear_8.json" --chart "$dir/p.svg" || fail "show --chart exits $?"
+squares() {
+    grep -c . < <(grep -o 'M[0-9. ]*h[0-9.]*v' < <(grep "fill=\"$1\"" "$dir/p.svg"))
+}
+[ "$(squares '#33588f')" = 17 ] || fail "$(squares '#33588f') first runs drawn instead of 17"
+[ "$(squares '#d55e00')" = 5 ] || fail "$(squares '#d55e00') reruns drawn instead of 5"
+[ "$(squares '#a6cee3')" -gt 20 ] || fail "what is kept is not drawn"
+"$ebb" plan show "$dir/p.plan" --trace "$graphs/unit_linear_8.json" --chart "$dir/p.gif" 2>/dev/null
+[ $? = 2 ] || fail "a chart of an unknown format does not exit 2"
+
+# The figure: stages, the ILP under a limit, every format.
+"$ebb" plan figure "$graphs/unit_linear_8.json" "$graphs/unet2_b8_flops.json" --dir "$dir/fig" --points 4 --segments 10 \
+    --time-limit 2 --with ilp --ilp-limit 5 --ilp-points 2 >"$dir/table" 2>"$dir/err" || fail "figure exits $?: $(<"$dir/err")"
+for file in budget_sweep.svg slowdowns.csv unet2_b8_flops.ilp.csv unet2_b8_flops.simrd.csv; do
+    [ -s "$dir/fig/$file" ] || fail "figure writes no $file"
+done
+if command -v rsvg-convert >/dev/null; then
+    [ -s "$dir/fig/budget_sweep.png" ] && [ -s "$dir/fig/budget_sweep.pdf" ] || fail "figure writes no PNG, PDF"
+fi
+grep -q "Checkmate ILP" "$dir/fig/budget_sweep.svg" || fail "the ILP is not drawn"
+"$ebb" plan figure --dir "$dir/fig" --with lp 2>/dev/null
+[ $? = 2 ] || fail "--with lp does not exit 2"
+# Without graphs: the published networks, from results that lie there.
+cp -r "$2/data/budget_sweep" "$dir/published"
+"$ebb" plan figure --dir "$dir/published" --stage plot >"$dir/table" || fail "the published figure exits $?"
+[ "$(grep -c 'batch' "$dir/table")" -ge 16 ] || fail "rows of the published figure: $(wc -l <"$dir/table")"
+grep -q '>16 GB<' "$dir/published/budget_sweep.svg" || fail "no line at 16 GB"
+
 # Nothing fits: exit 1. Several planners and budgets: one row each.
 "$ebb" plan "$graphs/unit_linear_8.json" --budget 2 >/dev/null
 [ $? = 1 ] || fail "an impossible budget does not exit 1"
