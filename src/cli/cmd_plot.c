@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "cli/json.h"
 #include "harness/harness.h"
@@ -92,6 +93,20 @@ static enum ebb_status draw(struct work *w, const char *path, struct ebb_error *
                           w->o->only ? " of --only " : "", w->o->only ? w->o->only : "");
 }
 
+/* A log of 'ebb bench', or the CSV of 'ebb train'. */
+static enum ebb_status draw_run(struct work *w, const char *path, struct ebb_error *err)
+{
+    struct harness_run run;
+    struct plot_chart chart;
+    EBB_TRY(harness_run_read(&w->arena, path, &run, err));
+    const char *title = ebb_arena_printf(&w->arena, "%s: %s", ebb_file_name(path), run.what);
+    EBB_TRY(harness_run_chart(&w->arena, &run, title, &chart, err));
+    if (!chart.panel_count)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: nothing to draw: the run ended before its first epoch", path);
+    return put(w, stem_of(&w->arena, path), "run", &chart, err);
+}
+
 static int check(const struct settings *o, const struct cli_args *args)
 {
     struct ebb_error err;
@@ -110,7 +125,8 @@ static int check(const struct settings *o, const struct cli_args *args)
         return cli_usage_error("--format: found '%s', allowed: svg, png, pdf", o->format);
     if (o->references.count > MOST_REFERENCES)
         return cli_usage_error("--reference: more than %d", MOST_REFERENCES);
-    if (is_file && (!o->only || args->positional_count > 1))
+    bool is_run = !ebb_name_ends(args->positional[0], ".json");
+    if (is_file && ((!o->only && !is_run) || args->positional_count > 1))
         return cli_usage_error("-o %s is one file: choose the chart with --only and give one file "
                                "of results, or name a folder",
                                o->output);
@@ -128,12 +144,14 @@ static int run(int argc, char **argv)
             "Draw results of 'ebb pareto', or published ones of the same form: slowdown by "
             "budget,\n"
             "where the time goes, throughput by batch size. Points are medians over the inputs,\n"
-            "strokes their intervals of 95 %; what failed is a cross. Without -o the charts are\n"
-            "drawn here, as characters.\n\n"
+            "strokes their intervals of 95 %; what failed is a cross. Files that are no .json are\n"
+            "logs of 'ebb bench' or CSV files of 'ebb train': their curves are drawn. Without -o\n"
+            "everything is drawn here, as characters.\n\n"
             "Examples:\n"
             "  ebb plot results/data.json\n"
             "  ebb plot results/data.json -o charts --reference published.json\n"
-            "  ebb plot results/data.json --only slowdown -o slowdown.png\n",
+            "  ebb plot results/data.json --only slowdown -o slowdown.png\n"
+            "  ebb plot cosmoflow.log -o cosmoflow.svg\n",
         CLI_OPTION_ROWS(
             {"output", 'o', CLI_STRING, &o.output, "DIR|FILE",
              "folder of the charts, or with --only one .svg, .png or .pdf"},
@@ -154,7 +172,9 @@ static int run(int argc, char **argv)
     for (size_t i = 0; code < 0 && i < o.references.count && status == EBB_OK; i++)
         status = harness_results_read(&w.arena, o.references.items[i], &w.references[i], &err);
     for (size_t i = 0; code < 0 && i < args.positional_count && status == EBB_OK; i++)
-        status = draw(&w, args.positional[i], &err);
+        status = ebb_name_ends(args.positional[i], ".json")
+                     ? draw(&w, args.positional[i], &err)
+                     : draw_run(&w, args.positional[i], &err);
     if (code < 0)
         code = status == EBB_OK ? 0 : cli_report(&err);
     ebb_arena_fini(&w.arena);

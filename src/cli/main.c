@@ -20,6 +20,7 @@
     X(train)                                                                                       \
     X(bench)                                                                                       \
     X(plot)                                                                                        \
+    X(report)                                                                                      \
     X(eval)                                                                                        \
     X(generate)                                                                                    \
     X(explain)                                                                                     \

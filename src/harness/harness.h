@@ -9,6 +9,8 @@
 #define EBB_HARNESS_HARNESS_H
 
 #include "harness/chart.h"
+#include "harness/report.h"
 #include "harness/results.h"
+#include "harness/runs.h"
 
 #endif
