@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -531,7 +532,8 @@ static int run_bench(int argc, char **argv)
             "  ebb bench check cosmoflow.log --references refs.yaml --system laptop\n",
         CLI_OPTION_ROWS(
             {"config", 'c', CLI_STRING, &o.config, "FILE",
-             "the benchmark's file, instead of the one that comes with ebb"},
+             "the benchmark's file, instead of the one that comes with ebb (without NAME:\n"
+             "config.yaml, if it is there)"},
             {"device", 'd', CLI_STRING, &o.device, "NAME",
              "cpu, cuda or gpu (default: as the file says)"},
             {"budget", 0, CLI_STRING, &o.budget, "BYTES",
@@ -568,6 +570,8 @@ static int run_bench(int argc, char **argv)
     struct cli_args args = {0};
     char **words = long_names(argc, argv);
     int code = words ? cli_parse(&spec, argc, words, &args) : 1;
+    if (code < 0 && args.positional_count == 0 && !o.config && access("config.yaml", R_OK) == 0)
+        o.config = "config.yaml"; /* where the suite looks */
     if (code < 0 && args.positional_count == 0 && !o.config)
         code = cli_usage_error("which benchmark? NAME or FILE is missing; see 'ebb bench --help'");
     struct session *s = code < 0 ? ebb_calloc(1, sizeof *s) : NULL;

@@ -74,7 +74,7 @@ struct drawing {
     struct ebb_arena *arena;
     struct plot_series *series;
     size_t count, failures, above;
-    double top; /* of the panel */
+    double bottom, top; /* of the panel */
 };
 
 /* By ratio: the order of a file is free. */
@@ -117,7 +117,7 @@ static enum ebb_status add_line(struct drawing *d, const struct line *l, const c
     }
     sort_points(x, y, low, high, n);
     for (size_t i = 0; i < failed; i++) /* one row of crosses for each line, under the edge */
-        fy[i] = d->top - 0.035 * (d->top - 0.95) * (1 + (double)d->failures);
+        fy[i] = d->top - 0.035 * (d->top - d->bottom) * (1 + (double)d->failures);
     d->failures += failed > 0 && !is_reference;
     d->series[d->count++] = (struct plot_series){.name = name,
                                                  .style = PLOT_LINE_POINTS,
@@ -139,18 +139,23 @@ static enum ebb_status add_line(struct drawing *d, const struct line *l, const c
     return EBB_OK;
 }
 
-static double highest(const struct harness_charts *w)
+/* The lowest and highest point of all lines; the panels of a chart share them. */
+static void find_range(const struct harness_charts *w, double *bottom, double *top)
 {
-    double top = 1.2;
+    *bottom = 0.98;
+    *top = 1.13;
     for (size_t k = 0; k <= w->reference_count; k++) {
         const struct harness_results *r = k == 0 ? w->results : &w->references[k - 1];
         for (size_t i = 0; i < r->count; i++) {
-            struct harness_point p = harness_slowdown(r, &r->settings[i]);
-            if (is_point(r, &r->settings[i]) && p.value > top)
-                top = p.value;
+            double value = harness_slowdown(r, &r->settings[i]).value;
+            if (!is_point(r, &r->settings[i]) || !isfinite(value))
+                continue;
+            *top = value > *top ? value : *top;
+            *bottom = value < *bottom ? value : *bottom;
         }
     }
-    return top < MOST_SLOWDOWN ? top * 1.06 : MOST_SLOWDOWN * 1.03;
+    *top = *top < MOST_SLOWDOWN ? *top * 1.06 : MOST_SLOWDOWN * 1.03;
+    *bottom *= 0.97;
 }
 
 static size_t list_types(const struct harness_results *r, const char **types)
@@ -200,7 +205,9 @@ static enum ebb_status add_references(struct drawing *d, const struct scope *s, 
             for (size_t i = from; i < to; i++)
                 is_there |= is_on(&line, i);
             if (is_there)
-                EBB_TRY(add_line(d, &line, ebb_arena_printf(d->arena, "%s, published", model),
+                EBB_TRY(add_line(d, &line,
+                                 s->model ? "published"
+                                          : ebb_arena_printf(d->arena, "%s, published", model),
                                  color, true, err));
         }
     }
@@ -214,7 +221,8 @@ static enum ebb_status fill_slowdown(struct ebb_arena *arena, const struct scope
     size_t most = (r->count + s->what->reference_count) * s->type_count * 3 + 8;
     for (size_t k = 0; k < s->what->reference_count; k++)
         most += s->what->references[k].count * 3 * MOST_TYPES;
-    struct drawing d = {.arena = arena, .top = highest(s->what)};
+    struct drawing d = {.arena = arena};
+    find_range(s->what, &d.bottom, &d.top);
     d.series = ebb_arena_calloc(arena, most, sizeof *d.series);
     EBB_TRY(ebb_arena_status(arena, err));
     size_t order = 0;
@@ -246,7 +254,7 @@ static enum ebb_status fill_slowdown(struct ebb_arena *arena, const struct scope
                                  .mark_count = one != NULL,
                                  .x_min = NAN,
                                  .x_max = NAN,
-                                 .y_min = 0.95,
+                                 .y_min = d.bottom,
                                  .y_max = d.top};
     *above += d.above;
     return ebb_arena_status(arena, err);

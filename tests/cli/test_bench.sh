@@ -42,6 +42,10 @@ contains out "devices               4"
 expect 2 "$ebb" bench resnet51
 contains err "did you mean 'resnet50'?"
 expect 2 "$ebb" bench
+cp "$source_dir/examples/bench/deepcam.yaml" config.yaml
+expect 0 "$ebb" bench --dry-run
+contains out "deepcam: config.yaml"
+rm config.yaml
 for name in resnet50 deepcam cosmoflow bert gpt; do
     expect 0 "$ebb" bench $name --dry-run
     contains out "target"
