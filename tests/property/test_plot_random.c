@@ -88,7 +88,7 @@ static void fill(struct random_chart *r, uint64_t *rng)
                     r->numbers[p][i][k][n] = number(rng, mood);
             bool has_x = !panel->is_stacked && below(rng, 4) != 0;
             *s = (struct plot_series){.name = words[below(rng, WORDS)],
-                                      .style = (enum plot_style)below(rng, PLOT_CELLS + 1),
+                                      .style = (enum plot_style)below(rng, PLOT_SQUARES + 1),
                                       .x = has_x ? r->numbers[p][i][0] : NULL,
                                       .y = r->numbers[p][i][1],
                                       .y2 = r->numbers[p][i][2],

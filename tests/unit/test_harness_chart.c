@@ -134,6 +134,23 @@ TEST(slowdown__points_lie_where_the_results_are)
     CHECK(!has_place(&x, &y, "m-3.6", 0.5, 1.25));
 }
 
+/* 125 ms measured from 120 to 130: a stroke from 1.2 to 1.3, since the baseline took 100. */
+TEST(slowdown__intervals_are_strokes_from_end_to_end)
+{
+    char *text = ebb_strdup(results_text);
+    char *at = strstr(text, "\"median_conf\": [125, 125]");
+    for (; at != NULL; at = strstr(at, "\"median_conf\": [125, 125]"))
+        memcpy(at, "\"median_conf\": [120, 130]", strlen("\"median_conf\": [120, 130]"));
+    struct harness_results r = read_text(text);
+    struct harness_charts what = {.results = &r};
+    draw(&what, HARNESS_CHART_SLOWDOWN);
+    struct line x = axis("0.30", "0.70", false), y = axis("1.2", "1.6", true);
+    struct harness_point p = harness_slowdown(&r, &r.settings[2]);
+    CHECK(p.value == 1.25 && p.low < 1.21 && p.high > 1.29);
+    CHECK(has_place(&x, &y, "L", 0.6, p.low));
+    ebb_free(text);
+}
+
 TEST(slowdown__what_failed_is_a_cross_at_its_budget)
 {
     struct harness_results r = read_text(results_text);

@@ -126,7 +126,7 @@ TEST(folder__becomes_one_page_that_loads_nothing)
     CHECK_EQ(what.failed, 1);
     const char *text = ebb_str_c(&page);
     CHECK(strstr(text, "<title>a &amp; b</title>") != NULL);
-    CHECK(strstr(text, "n&lt;e&gt;t") != NULL && strstr(text, "n<e>t") == NULL);
+    CHECK(strstr(text, "<td>n&lt;e&gt;t</td>") != NULL && strstr(text, "n<e>t") == NULL);
     CHECK(strstr(text, "failed: error") != NULL);
     CHECK(strstr(text, "sub/run.log") != NULL && strstr(text, "other.json") == NULL);
     CHECK(strstr(text, "<script") == NULL); /* images of others run nothing */

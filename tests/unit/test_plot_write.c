@@ -190,7 +190,7 @@ TEST(write__numbers_are_always_finite)
 {
     static const double wild[] = {1, -5, NAN, 1e300, INFINITY, -INFINITY, 1e-300, 2};
     static const double ones[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    for (int style = PLOT_LINE; style <= PLOT_CELLS; style++)
+    for (int style = PLOT_LINE; style <= PLOT_SQUARES; style++)
         for (int log = 0; log < 2; log++) {
             const struct plot_series s = {.style = (enum plot_style)style,
                                           .x = log ? wild : ones,

@@ -86,6 +86,17 @@ TEST(batches__are_those_of_the_contract)
     }
 }
 
+TEST(batches__keep_a_partial_one_where_the_file_says)
+{
+    struct ebb_error err = {0};
+    good(RESNET("global_batch_size: 8"), 0);
+    CHECK_OK(train_bench_count(&bench, 20, &err), &err);
+    CHECK_EQ(bench.batching.iterations, 2);
+    good(RESNET("global_batch_size: 8, drop_last_batch: False"), 0);
+    CHECK_OK(train_bench_count(&bench, 20, &err), &err);
+    CHECK_EQ(bench.batching.iterations, 3);
+}
+
 TEST(batches__that_do_not_divide_are_refused_with_what_does)
 {
     struct ebb_error err = {0};
