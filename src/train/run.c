@@ -50,10 +50,12 @@ static void fill_ones(const struct train_pass *p, const struct nn_port *port, vo
         return;
     }
     uint64_t n = count / (is_float ? sizeof(float) : sizeof(int64_t));
-    bool is_drawn = port->kind == NN_CLASSES && port->view.rank == 1;
-    int64_t classes = p->step->target_classes[0],
-            one =
-                is_drawn && classes > 0 ? (int64_t)(p->trial->config.seed % (uint64_t)classes) : 1;
+    int64_t classes = 0, one = 1;
+    for (size_t i = 0; i < p->step->target_count; i++)
+        if (port == &p->step->targets[i] && port->kind == NN_CLASSES && port->view.rank == 1)
+            classes = p->step->target_classes[i];
+    if (classes > 0)
+        one = (int64_t)(p->trial->config.seed % (uint64_t)classes);
     for (uint64_t i = 0; i < n; i++)
         if (is_float)
             ((float *)bytes)[i] = 1;
