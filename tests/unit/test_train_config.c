@@ -192,6 +192,23 @@ TEST(config__defaults)
     CHECK_EQ(c.interval, TRAIN_PER_UPDATE);
 }
 
+TEST(config__links_are_told_and_nothing_else_changes)
+{
+    struct train_config c, bare;
+    struct ebb_error err = {0};
+    CHECK_OK(read("{model: {name: cifar_resnet20}, opt: {name: SGD, lr: 1}, memory: {host: 1GiB, "
+                  "file: 1GiB, link_bandwidth: {host: 2, file: 0.5}, link_latency: {host: 10, "
+                  "file: 20}}}",
+                  "{global_batch_size: 2}", &c, &err),
+             &err);
+    CHECK(c.link.host_rate == 2 && c.link.file_rate == 0.5);
+    CHECK(c.link.host_latency == 10 && c.link.file_latency == 20);
+    CHECK_OK(read("{model: {name: cifar_resnet20}, opt: {name: SGD, lr: 1}}",
+                  "{global_batch_size: 2}", &bare, &err),
+             &err);
+    CHECK(memcmp(c.net, bare.net, sizeof *c.net) == 0);
+}
+
 TEST(config__first_mistake_and_their_number)
 {
     struct train_config c;
