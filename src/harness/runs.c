@@ -218,7 +218,18 @@ enum ebb_status harness_run_read(struct ebb_arena *arena, const char *path, stru
     return status;
 }
 
-/* Loss and time say more on an axis that does not begin at 0. */
+/* What a reader asks first: does it learn, how fast is it. */
+static size_t rank_of(const char *name)
+{
+    static const char *const first[] = {
+        "training loss",     "loss",           "validation loss",   "validation_loss",
+        "validation metric", "validation MAE", "samples per second"};
+    size_t i = 0;
+    while (i < sizeof first / sizeof *first && strcmp(first[i], name) != 0)
+        i++;
+    return i;
+}
+
 enum ebb_status harness_run_chart(struct ebb_arena *arena, const struct harness_run *run,
                                   const char *title, struct plot_chart *chart,
                                   struct ebb_error *err)
@@ -229,11 +240,14 @@ enum ebb_status harness_run_chart(struct ebb_arena *arena, const struct harness_
     *chart = (struct plot_chart){.title = title, .panels = panels, .columns = 3};
     for (size_t i = 0; i < run->curve_count; i++) {
         const struct harness_curve *c = &run->curves[i];
+        size_t at = chart->panel_count++;
+        for (; at > 0 && rank_of(panels[at - 1].title) > rank_of(c->name); at--)
+            panels[at] = panels[at - 1];
         series[i] = (struct plot_series){.style = c->count > 60 ? PLOT_LINE : PLOT_LINE_POINTS,
                                          .x = c->x,
                                          .y = c->y,
                                          .count = c->count};
-        panels[chart->panel_count++] = (struct plot_panel){
+        panels[at] = (struct plot_panel){
             .title = c->name, .x_label = run->unit, .series = &series[i], .series_count = 1};
     }
     return EBB_OK;
