@@ -1,5 +1,5 @@
-# ebb bench: broken files, the rows of batch arithmetic, small runs that reach their targets, the log, references.
-# $1 = ebb, $2 = source folder
+# ebb bench: broken files, the rows of batch arithmetic, a small run that reaches its target, the log, references.
+# $1 = ebb, $2 = source folder. EBB_TEST_LONG=1: every benchmark, made small as docs/bench.md shows, within three minutes.
 . "$(dirname "$0")/common.sh"
 
 # ---- broken files: the whole report ----
@@ -141,4 +141,18 @@ expect 2 "$ebb" bench check gpt.log --references refs.yaml
 printf 'Processing Speed: fast\n' >broken.log
 expect 2 "$ebb" bench check broken.log --references refs.yaml --system here
 contains err 'broken.log:1:19: Throughput: found "fast"'
+
+# ---- the page's own commands ----
+if [ "${EBB_TEST_LONG:-0}" = 1 ]; then
+    sed -n '/^## Made small/,$p' "$source_dir/docs/bench.md" | sed -n '/^```sh/,/^```$/p' | grep -v '^```' |
+        sed -e ':a' -e '/\\$/N; s/\\\n *//; ta' >commands
+    [ "$(wc -l <commands)" = 5 ] || fail "$(wc -l <commands) commands in the page"
+    while read -r command; do
+        start=$SECONDS
+        eval "expect 0 \"\$ebb\" ${command#ebb }"
+        contains out '"status": "success"'
+        echo "$((SECONDS - start)) s: $(grep -o 'ebb bench [a-z0-9]*' <<<"$command")"
+        [ $((SECONDS - start)) -le 180 ] || fail "it took $((SECONDS - start)) s: $command"
+    done <commands
+fi
 finish
