@@ -290,6 +290,33 @@ static bool is_shown(const void *context, DIR *folder, const struct dirent *entr
 }
 
 static enum ebb_status collect(struct files *f, const char *folder, int depth,
+                               struct ebb_error *err);
+
+/* One name of a folder: a file is added, a folder is gone into. */
+static enum ebb_status collect_name(struct files *f, const char *folder, const char *name,
+                                    bool is_deep, int depth, struct ebb_error *err)
+{
+    struct stat about;
+    struct ebb_str path = {0};
+    ebb_str_printf(&path, "%s/%s", folder, name);
+    enum ebb_status status = ebb_str_status(&path, err);
+    bool is_there = status == EBB_OK && lstat(ebb_str_c(&path), &about) == 0;
+    bool is_file = is_there && S_ISREG(about.st_mode) && !is_deep;
+    if (is_there && S_ISDIR(about.st_mode) && is_deep && depth < MOST_DEPTH)
+        status = collect(f, ebb_str_c(&path), depth + 1, err);
+    else if (is_file && f->count == MOST_FILES)
+        f->is_cut = true;
+    else if (is_file) {
+        status = ebb_grow(&f->items, &f->capacity, f->count + 1, sizeof *f->items, err);
+        if (status == EBB_OK)
+            f->items[f->count++] = ebb_str_take(&path);
+    }
+    ebb_str_fini(&path);
+    return status;
+}
+
+/* Files before folders: where there are too many, those deep below are left out. */
+static enum ebb_status collect(struct files *f, const char *folder, int depth,
                                struct ebb_error *err)
 {
     struct ebb_names names = {0};
@@ -297,22 +324,9 @@ static enum ebb_status collect(struct files *f, const char *folder, int depth,
     if (!open)
         return ebb_fail(err, EBB_EIO, "cannot read the folder %s", folder);
     enum ebb_status status = ebb_names_read(&names, open, is_shown, NULL, err);
-    for (size_t i = 0; i < names.count && status == EBB_OK; i++) {
-        struct stat about;
-        struct ebb_str path = {0};
-        ebb_str_printf(&path, "%s/%s", folder, names.items[i]);
-        status = ebb_str_status(&path, err);
-        bool is_there = status == EBB_OK && lstat(ebb_str_c(&path), &about) == 0;
-        f->is_cut |= f->count >= MOST_FILES;
-        if (is_there && S_ISDIR(about.st_mode) && depth < MOST_DEPTH)
-            status = collect(f, ebb_str_c(&path), depth + 1, err);
-        else if (is_there && S_ISREG(about.st_mode) && f->count < MOST_FILES) {
-            status = ebb_grow(&f->items, &f->capacity, f->count + 1, sizeof *f->items, err);
-            if (status == EBB_OK)
-                f->items[f->count++] = ebb_str_take(&path);
-        }
-        ebb_str_fini(&path);
-    }
+    for (int is_deep = 0; is_deep < 2; is_deep++)
+        for (size_t i = 0; i < names.count && status == EBB_OK; i++)
+            status = collect_name(f, folder, names.items[i], is_deep, depth, err);
     ebb_names_fini(&names);
     return status;
 }
