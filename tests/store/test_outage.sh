@@ -18,8 +18,12 @@ clean_up() {
     down
 }
 set_fault() { echo "$*" > "$control"; }
+# Objects of checkpoints and event files. A submission that an outage interrupts cannot remove what it tried the store with
+# (VALIDATE.txt), and of a session whose first answer was cut only the server knows.
 left() { /usr/bin/python3 -c "import json, urllib.request as u
-x = json.load(u.urlopen('$direct/storage/v1/b/ckpt/o')); print(len(x['items']), x['sessions'])"; }
+names = [o['name'] for o in json.load(u.urlopen('$direct/storage/v1/b/ckpt/o'))['items']]
+tried = {n.split('/')[0] for n in names if n.endswith('/VALIDATE.txt')}
+print(*[n for n in names if n.split('/')[0] not in tried])"; }
 restarts() { "$ebb" experiment list-trials "$1" --json | field "sum(t['restarts'] for t in x['trials'])"; }
 states() { "$ebb" experiment list-checkpoints "$1" --json | field "sorted(set(c['state'] for c in x['checkpoints']) - {'DELETED'})"; }
 mkdir big && sed 's/^                json.dump.*/&\n            with open(os.path.join(work.directory, "large"), "wb") as f:\n                f.write(os.urandom(int(os.environ["SIZE"])))/' \
@@ -78,6 +82,6 @@ for id in $("$ebb" experiment list --all --json | field "' '.join(str(e['id']) f
     rm -rf copy
     timeout 100 "$ebb" experiment delete "$id" --yes > out.txt 2>&1 || fail "seed $seed, delete $id: $(cat out.txt)"
 done
-[ "$(left)" = "0 0" ] && [ -z "$(ls "$EBB_STATE"/{staging,cache,boards} | grep -v : | grep .)" ] || fail "left: $(left)"
+[ -z "$(left)" ] && [ -z "$(ls "$EBB_STATE"/{staging,cache,boards} | grep -v : | grep .)" ] || fail "left: $(left)"
 ok "$n experiments in ${EBB_OUTAGE_SOAK:-1800} s of outages and faults, seed $seed: no restart, nothing wrong, nothing left"
 exit 0

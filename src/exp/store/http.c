@@ -174,7 +174,7 @@ static void set_manners(const struct exp_http *h, struct transfer *t)
     set(t->curl, CURLOPT_PATH_AS_IS, 1L);
     set(t->curl, CURLOPT_CONNECTTIMEOUT_MS, 10000L);
     set(t->curl, CURLOPT_LOW_SPEED_LIMIT, 1000L); /* H3 */
-    set(t->curl, CURLOPT_LOW_SPEED_TIME, h->patience_s);
+    set(t->curl, CURLOPT_LOW_SPEED_TIME, h->patience_s * (r->is_long ? 5 : 1));
     set(t->curl, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
     set(t->curl, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
     set(t->curl, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER_BYTES);

@@ -44,6 +44,7 @@ struct exp_http_request {
     const char *authorities;        /* file of certificates; NULL = the system's */
     const atomic_bool *is_unwanted; /* becomes true: give up; or NULL */
     int timeout_ms;                 /* for all of it; 0 = as long as bytes flow */
+    bool is_long; /* the server has much to do before it answers: five times the patience of H3 */
 };
 
 struct exp_http_answer {

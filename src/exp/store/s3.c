@@ -188,6 +188,7 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
     q->headers = c->headers;
     q->header_count = count;
     q->has_body = c->has_body;
+    q->is_long = strcmp(c->method, "POST") == 0; /* deleting a thousand, putting parts together */
     q->body = c->body;
     q->fd = c->fd;
     q->offset = c->offset;
