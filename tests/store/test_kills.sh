@@ -37,7 +37,7 @@ boto3.client('s3', endpoint_url='$S3', aws_access_key_id='test:ebb', aws_secret_
     for i in $(seq "$kills"); do
         echo "none 0.$i.$kind" > "$control"
         rm -f "$control.count"
-        timeout 900 "$ebb" run exp.yaml big --no-charts > run.txt 2>&1 &
+        "$ebb" run exp.yaml big --no-charts > run.txt 2>&1 & # no timeout before it: that would be killed instead
         pid=$! want=$((size / (kills + 1) * i)) seen=0
         for _ in $(seq 6000); do
             seen=$(cut -d' ' -f2 "$control.count" 2> /dev/null || echo 0)
@@ -47,6 +47,7 @@ boto3.client('s3', endpoint_url='$S3', aws_access_key_id='test:ebb', aws_secret_
         done
         kill -9 $pid 2> /dev/null || fail "$kind, kill $i: it has ended before: $(cat run.txt)"
         wait $pid 2> /dev/null
+        [ "$("$ebb" experiment list-checkpoints $i --json 2> /dev/null | field "[c['state'] for c in x['checkpoints']]")" = "['ACTIVE']" ] || fail "$kind, kill $i: not in the middle"
         id=$i
         timeout 900 "$ebb" run --resume $id --no-charts > run.txt 2>&1
         "$ebb" experiment list-checkpoints $id --json > list.json 2> /dev/null

@@ -306,6 +306,8 @@ enum ebb_status exp_experiment_settle(struct exp_master *m, struct exp_experimen
     }
     if (!exp_state_is_stopping(e->state) || e->alloc_count > 0)
         return EBB_OK;
+    if (m->options.is_reading_only && e->state != EXP_STOPPING_CANCELED)
+        return EBB_OK; /* the next master knows what it waits for */
     if (e->state == EXP_STOPPING_CANCELED) {
         EBB_TRY(exp_uploads_cancel(m, e->id, err));
         exp_board_leave(m, e->id);

@@ -331,7 +331,7 @@ enum ebb_status exp_recover(struct exp_master *m, struct ebb_error *err)
     EBB_TRY(read_numbers(m, err));
     EBB_TRY(load_experiments(m, err));
     if (m->options.is_reading_only)
-        return EBB_OK;
+        return exp_uploads_recover(m, err);
     EBB_TRY(recover_processes(m, err));
     for (size_t i = 0; i < m->experiment_count; i++) {
         struct exp_experiment *e = m->experiments[i];

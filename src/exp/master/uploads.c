@@ -366,7 +366,8 @@ enum ebb_status exp_uploads_recover(struct exp_master *m, struct ebb_error *err)
     }
     ebb_arena_fini(&arena);
     m->is_trim_due = true;
-    EBB_THEN(status, clear_staging(m, err));
+    if (!m->options.is_reading_only)
+        EBB_THEN(status, clear_staging(m, err));
     return status;
 }
 
