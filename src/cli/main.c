@@ -29,6 +29,7 @@
     X(trace)                                                                                       \
     X(sim)                                                                                         \
     X(plan)                                                                                        \
+    X(pareto)                                                                                      \
     X(experiment)                                                                                  \
     X(trial)                                                                                       \
     X(checkpoint)                                                                                  \
@@ -43,6 +44,7 @@
     X(device)                                                                                      \
     X(doctor)                                                                                      \
     X(dev)                                                                                         \
+    X(measure)                                                                                     \
     X(worker)
 
 #define X(name) extern const struct cli_command cli_cmd_##name;

@@ -38,6 +38,7 @@
     X(SEARCH_TIME, "search_time", HARNESS_BOOTSTRAP, "ms of making room, cost_time included")      \
     X(COST_TIME, "cost_time", HARNESS_BOOTSTRAP, "ms of it, working out what candidates cost")     \
     X(MEMORY_BUDGET, "memory_budget", 0, "bytes; -1: none")                                        \
+    X(CPU_TIME, "cpu_time", HARNESS_BOOTSTRAP, "ms of processor time, of all threads together")    \
     X(MOVE_TIME, "move_time", HARNESS_BOOTSTRAP, "ms of moving bytes within the device")           \
     X(STALL_TIME, "stall_time", HARNESS_BOOTSTRAP, "ms of waiting for copies")                     \
     X(PLAN_MS, "plan_ms", 0, "ms of deciding before the first repetition")                         \

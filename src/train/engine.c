@@ -419,6 +419,42 @@ enum ebb_status train_engine_predict(struct train_engine *e, struct train_progra
     return status;
 }
 
+/* The plan as it is, run on the null device. */
+static enum ebb_status run_repriced(const struct train_engine *e, const struct train_program *p,
+                                    const struct profile *profile, struct exec_report *report,
+                                    struct ebb_error *err)
+{
+    struct train_ways ways = e->ways;
+    struct exec_program *exec = NULL;
+    ways.profile = profile;
+    struct exec_options o = train_ways_options(&ways);
+    o.plan = &p->choice.plan;
+    o.policy = NULL;
+    EBB_TRY(exec_program_create(&exec, p->trace, EXEC_EBB, err));
+    enum ebb_status status = exec_run(exec, &o, report, err);
+    exec_program_destroy(exec);
+    return status;
+}
+
+enum ebb_status train_engine_reprice(struct train_engine *e, struct train_program *p,
+                                     const struct profile *profile, double *overhead,
+                                     struct ebb_error *err)
+{
+    uint64_t *kept;
+    struct exec_report report;
+    EBB_TRY(ebb_new(&kept, (size_t)p->trace->op_count + 1, sizeof *kept, err));
+    for (uint32_t i = 0; i < p->trace->op_count; i++)
+        kept[i] = p->trace->ops[i].cost_ns;
+    train_costs_apply(p->trace, profile);
+    enum ebb_status status = run_repriced(e, p, profile, &report, err);
+    for (uint32_t i = 0; i < p->trace->op_count; i++)
+        p->trace->ops[i].cost_ns = kept[i];
+    ebb_free(kept);
+    if (status == EBB_OK)
+        *overhead = exec_overhead(&report);
+    return status;
+}
+
 uint64_t train_engine_needed(const struct train_engine *e)
 {
     return e->needed_bytes;

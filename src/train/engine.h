@@ -93,6 +93,11 @@ enum ebb_status train_engine_predict(struct train_engine *engine, struct train_p
                                      uint64_t budget_bytes, const char *policy,
                                      struct train_program_info *info, struct ebb_error *err);
 
+/* How much slower than without limit the plan of the program is when ops take what the profile says. */
+enum ebb_status train_engine_reprice(struct train_engine *engine, struct train_program *program,
+                                     const struct profile *profile, double *overhead,
+                                     struct ebb_error *err);
+
 /* Take the memory of all tiers, after the last program was added; the first run does it as well. */
 enum ebb_status train_engine_reserve(struct train_engine *engine, struct ebb_error *err);
 

@@ -66,12 +66,13 @@ enum ebb_status train_trial_repeat(struct train_trial *t, struct train_repetitio
         memset(r->op_ns, 0, train_trial_trace(t)->op_count * sizeof *r->op_ns);
     EBB_TRY(begin(t, err));
     train_pass_accumulates(&pass);
-    uint64_t start = ebb_clock_ns();
+    uint64_t start = ebb_clock_ns(), cpu = ebb_clock_cpu_ns();
     EBB_TRY(train_pass_run(&pass, &report, err));
     *r =
         (struct train_repetition){.op_ns = r->op_ns,
                                   .loss = pass.loss,
                                   .ns = ebb_clock_ns() - start,
+                                  .cpu_ns = ebb_clock_cpu_ns() - cpu,
                                   .device_ns = report.device_ns,
                                   .stall_ns = report.stall_ns,
                                   .first_ns = report.first_ns,
@@ -85,4 +86,15 @@ enum ebb_status train_trial_repeat(struct train_trial *t, struct train_repetitio
                                   .input_bytes = port_bytes(t->main.inputs, t->main.input_count) +
                                                  port_bytes(t->main.targets, t->main.target_count)};
     return EBB_OK;
+}
+
+enum ebb_status train_trial_reprice(struct train_trial *t, const char *path, double *overhead,
+                                    struct ebb_error *err)
+{
+    struct profile *profile = NULL;
+    EBB_TRY(profile_load(path, &profile, err));
+    enum ebb_status status =
+        train_engine_reprice(t->engine, t->main.program, profile, overhead, err);
+    profile_destroy(profile);
+    return status;
 }

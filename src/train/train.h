@@ -302,6 +302,7 @@ struct train_repetition {
     double loss;
     uint64_t ns, device_ns, stall_ns; /* by the wall clock; of the device's compute stream; of that
                                          waiting for copies */
+    uint64_t cpu_ns;                  /* of the process, all threads together */
     /* What it is made of, when options.measures (exec_report). */
     uint64_t first_ns, again_ns, search_ns, cost_ns, move_ns;
     uint64_t peak_bytes, evictions, remat_ops;
@@ -309,6 +310,9 @@ struct train_repetition {
 };
 enum ebb_status train_trial_repeat(struct train_trial *trial, struct train_repetition *repetition,
                                    struct ebb_error *err);
+/* What the plan of the step costs over that of all memory when ops take what a profile says. */
+enum ebb_status train_trial_reprice(struct train_trial *trial, const char *profile,
+                                    double *overhead, struct ebb_error *err);
 /* What op_ns of a repetition says. */
 void train_times_note(struct train_times *times, const struct trace *trace, const uint64_t *op_ns);
 /* SHA-256 over the kept gradients, as train_trial_hash over the weights. */

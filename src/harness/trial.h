@@ -1,0 +1,58 @@
+/* trial.h - private to harness: one trial, which is one child that repeats one step.
+ *
+ * A trial is what it depends on: a document (harness_trial_doc) whose hash names the folder in which
+ * its repetitions lie when all are done. Nothing else decides whether it is run again. */
+#ifndef EBB_HARNESS_TRIAL_H
+#define EBB_HARNESS_TRIAL_H
+
+#include "harness/pareto.h"
+
+/* What the child reads; measure.c has the keys. */
+struct harness_request {
+    const struct ebb_doc_node *sections;
+    const char *task, *log_from, *log_to, *costs_to, *prices;
+    int64_t samples, seed, input, dry_run, first_rep, n_reps, num_retries, parent;
+    bool is_online, sampling, ignore_small, profiling, simulates;
+    double budget;
+};
+
+/* A repetition as a line of JSON, and back. */
+void harness_row_write(const struct harness_row *row, struct ebb_str *out);
+enum ebb_status harness_row_read(const char *line, struct harness_row *row, struct ebb_error *err);
+
+struct trial { /* of one setting and one input */
+    const struct harness_setup *setup;
+    const struct ebb_doc_node *doc; /* what it depends on: keys of a request */
+    char name[33];                  /* its hash */
+    const char *prices;             /* profile of the baseline; NULL: none */
+    bool wants_costs;               /* others are priced with its ops */
+    const char *log_to;             /* NULL: no log */
+};
+
+struct trial_result {
+    struct harness_rows rows; /* owned */
+    int64_t num_retries;
+    const char *error; /* NULL: all repetitions are there; in the arena of the runner */
+    bool is_cached;
+    double seconds;
+};
+
+struct runner {
+    const struct harness_pareto *file;
+    const struct harness_how *how;
+    struct ebb_arena *arena; /* of everything that lives as long as the run */
+    const char *folder;      /* of finished trials */
+    const char *program_hash;
+    uint64_t seed;
+};
+
+/* From its folder, or by a child. EBB_ECANCELED: the caller was told to stop. A failure of the child
+ * is a result. */
+enum ebb_status trial_run(struct runner *runner, const struct trial *trial,
+                          struct trial_result *result, struct ebb_error *err);
+/* Path of a file in the folder of a finished trial; NULL: memory is out. */
+const char *trial_path(const struct runner *runner, const struct trial *trial, const char *file);
+
+#define TRIAL_COSTS "costs.txt"
+
+#endif
