@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/keys.h"
 #include "mem/mem.h"
+#include "nn/nn.h"
 #include "planner/planner.h"
 
 enum { MOST_SETTINGS = 4096 };
@@ -99,7 +100,7 @@ static const struct ebb_key file_rows[] = {
         .flags = 0),
     ROW("set_seed", BOOL, set_seed, "seed says it; false: it is drawn", .flags = 0),
     ROW("seed", INT, seed, "of the first input", .bounds = ">= 0, <= 4294967295"),
-    ROW("notify", NODES, notify, "who is told", .flags = EBB_KEY_EMPTY,
+    ROW("notify", NODES, notify, "who is told", .flags = EBB_KEY_EMPTY, .allowed = "a list",
         .count_at = offsetof(struct harness_pareto, notify_count)),
     ROW("dtr_settings", FREE, dtr_settings, "default, and the commands of every model",
         .flags = EBB_KEY_REQUIRED),
@@ -130,20 +131,36 @@ static void warn(struct reader *r, const struct ebb_path *path, const struct ebb
     ebb_reading_say(r->reading, EBB_FINDING_WARNING, path, node, &text);
 }
 
-/* A copy without its notes, each of which gets a warning. */
-static const struct ebb_doc_node *without_notes(struct reader *r, const struct ebb_path *path,
-                                                const struct ebb_doc_node *map)
+static bool is_note(const char *key)
 {
-    struct ebb_doc_node *copy = ebb_reading_node(r->reading, EBB_DOC_MAP, map);
+    return strncmp(key, "note", 4) == 0;
+}
+
+/* Its notes, each with a warning, as words. NULL: none. */
+static const char *notes_of(struct reader *r, const struct ebb_path *path,
+                            const struct ebb_doc_node *map)
+{
+    struct ebb_str words = {0};
     for (size_t i = 0; i < map->count; i++) {
         struct ebb_path at = ebb_path_key(path, map->keys[i]);
-        if (strncmp(map->keys[i]->text, "note", 4) != 0 ||
-            strcmp(map->keys[i]->text, "notify") == 0)
-            ebb_reading_set(r->reading, copy, map->keys[i]->text, map->items[i]);
-        else
-            warn(r, &at, map->items[i], "a note, read by nobody");
+        if (!is_note(map->keys[i]->text))
+            continue;
+        ebb_words_add(&words, map->keys[i]->text);
+        warn(r, &at, map->items[i], "a note, read by nobody");
     }
+    const char *copy =
+        words.length ? ebb_arena_strndup(r->reading->arena, words.data, words.length) : NULL;
+    ebb_str_fini(&words);
     return copy;
+}
+
+/* Keys that a command does not have, where the file has them. */
+static void check_keys(struct reader *r, const struct ebb_path *path,
+                       const struct ebb_doc_node *map)
+{
+    struct ebb_section section = {
+        .table = &command_keys, .what = "a command", .also = notes_of(r, path, map)};
+    ebb_keys_check(r->reading, &section, path, map);
 }
 
 const char *pareto_expand_home(struct ebb_arena *arena, const char *path)
@@ -169,7 +186,7 @@ static const struct ebb_doc_node *complete(struct reader *r, const struct ebb_pa
     const struct ebb_doc_node *extra = ebb_doc_given(command, "extra_params");
     bool is_baseline = strcmp(ebb_doc_string(command, "type", ""), "baseline") == 0;
     for (size_t i = 0; i < command->count; i++)
-        if (command->items[i] != extra)
+        if (command->items[i] != extra && !is_note(command->keys[i]->text))
             ebb_reading_set(r->reading, map, command->keys[i]->text, command->items[i]);
     for (size_t i = 0; r->defaults && i < r->defaults->count; i++) {
         const char *key = r->defaults->keys[i]->text;
@@ -286,7 +303,7 @@ static void read_setup(struct reader *r, const struct ebb_path *path, const char
                        const struct ebb_doc_node *map)
 {
     struct harness_pareto *f = r->file;
-    struct ebb_section section = {.table = &command_keys, .what = "a command"};
+    struct ebb_section section = {.table = &command_keys, .is_open = true}; /* check_keys */
     struct harness_setup s = {.model = model,
                               .command_id = (int64_t)id,
                               .params = map,
@@ -353,10 +370,10 @@ static void unfold(struct reader *r, const struct ebb_path *path, const char *mo
                                        strlen(map->keys[i]->text), NULL))
             continue;
         lists[i] = distinct(r, map->items[i]);
-        if (lists[i] && lists[i]->count == 0)
+        if (map->items[i]->count == 0)
             ebb_reading_error(r->reading, &at, map->items[i],
                               "found an empty list, allowed: a value, or a list of at least one");
-        total *= lists[i] ? lists[i]->count : 0;
+        total *= lists[i] && lists[i]->count ? lists[i]->count : 1;
         if (total > MOST_SETTINGS || r->file->count + total > MOST_SETTINGS) {
             ebb_reading_error(r->reading, &at, map->items[i],
                               "the lists of this file make more than %d settings", MOST_SETTINGS);
@@ -368,6 +385,8 @@ static void unfold(struct reader *r, const struct ebb_path *path, const char *mo
         size_t rest = n, stride = total;
         for (size_t i = 0; i < map->count; i++) {
             const struct ebb_doc_node *value = map->items[i];
+            if (lists[i] && lists[i]->count == 0)
+                continue; /* told */
             if (lists[i]) {
                 stride /= lists[i]->count;
                 value = lists[i]->items[rest / stride];
@@ -397,28 +416,50 @@ static void read_commands(struct reader *r, const struct ebb_path *path, const c
             ebb_reading_refuse(r->reading, &at, list->items[i], "a mapping");
             continue;
         }
-        const struct ebb_doc_node *plain = without_notes(r, &at, list->items[i]);
-        const struct ebb_doc_node *map = plain ? complete(r, &at, plain) : NULL;
+        check_keys(r, &at, list->items[i]);
+        const struct ebb_doc_node *map = complete(r, &at, list->items[i]);
         if (map)
             unfold(r, &at, model, i, map);
     }
 }
 
-/* Keys of `default` are those of a command; values are looked at where they are used. */
+/* One of its values, or all of a list. */
+static bool is_good(struct reader *r, const struct ebb_path *path, const struct ebb_key *row,
+                    const struct ebb_doc_node *node)
+{
+    struct harness_setup nowhere = {0};
+    bool is_list = node->kind == EBB_DOC_LIST, is_all_good = true;
+    for (size_t i = 0; i < (is_list ? node->count : 1); i++) {
+        struct ebb_path item = ebb_path_item(path, node, i);
+        is_all_good &= ebb_key_read(r->reading, row, &command_keys, is_list ? &item : path,
+                                    is_list ? node->items[i] : node, &nowhere) != NULL;
+    }
+    return is_all_good;
+}
+
+/* Keys of `default` are those of a command. What is wrong is told once, and not passed on. */
 static void read_defaults(struct reader *r)
 {
     const struct ebb_doc_node *map = ebb_doc_given(r->file->dtr_settings, "default");
     struct ebb_path up = {.key = "dtr_settings"}, path = {.up = &up, .key = "default"};
-    struct ebb_section section = {.table = &command_keys, .what = "a command"};
+    struct ebb_section section = {.table = &command_keys};
     if (!map)
         return;
     if (map->kind != EBB_DOC_MAP) {
         ebb_reading_refuse(r->reading, &path, map, "a mapping");
         return;
     }
-    r->defaults = without_notes(r, &path, map);
-    if (r->defaults)
-        ebb_keys_check(r->reading, &section, &path, r->defaults);
+    check_keys(r, &path, map);
+    struct ebb_doc_node *good = ebb_reading_node(r->reading, EBB_DOC_MAP, map);
+    for (size_t i = 0; i < map->count; i++) {
+        struct ebb_path at = ebb_path_key(&path, map->keys[i]);
+        bool is_foreign;
+        const struct ebb_key *row = ebb_section_find(&section, NULL, map->keys[i]->text,
+                                                     strlen(map->keys[i]->text), &is_foreign);
+        if (row && is_good(r, &at, row, map->items[i]))
+            ebb_reading_set(r->reading, good, map->keys[i]->text, map->items[i]);
+    }
+    r->defaults = good;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -457,18 +498,18 @@ static void read_models(struct reader *r, const struct ebb_doc_node *root)
     struct harness_pareto *f = r->file;
     const struct ebb_doc_node *list = ebb_doc_given(root, "models");
     struct ebb_path models = {.key = "models"}, settings = {.key = "dtr_settings"};
+    sort_models(r);
     for (size_t i = 0; list && list->kind == EBB_DOC_LIST && i < list->count; i++) {
         struct ebb_path at = ebb_path_item(&models, list, i);
         if (list->items[i]->kind == EBB_DOC_STRING)
             pareto_model_check(r->reading, &at, list->items[i], list->items[i]->text);
     }
-    sort_models(r);
     for (size_t i = 0; i < f->model_count; i++) {
         const struct ebb_doc_node *commands = ebb_doc_given(f->dtr_settings, f->models[i]);
         struct ebb_path at = {.up = &settings, .key = f->models[i]};
         if (commands)
             read_commands(r, &at, f->models[i], commands);
-        else
+        else if (nn_model_find(f->models[i]))
             ebb_reading_error(r->reading, &at, f->dtr_settings,
                               "required but missing, allowed: the commands of model %s, which "
                               "models lists",
@@ -477,8 +518,7 @@ static void read_models(struct reader *r, const struct ebb_doc_node *root)
     for (size_t i = 0; i < f->dtr_settings->count; i++) {
         const struct ebb_doc_node *key = f->dtr_settings->keys[i];
         struct ebb_path at = ebb_path_key(&settings, key);
-        if (strcmp(key->text, "default") != 0 && strncmp(key->text, "note", 4) != 0 &&
-            !is_listed(f, key->text))
+        if (strcmp(key->text, "default") != 0 && !is_note(key->text) && !is_listed(f, key->text))
             warn(r, &at, key, "models does not list it: its commands are not run");
     }
 }
@@ -533,10 +573,8 @@ enum ebb_status harness_pareto_parse(struct ebb_arena *arena, const char *name, 
         ebb_reading_refuse(&reading, NULL, root, "a mapping");
         return ebb_reading_end(&reading, err);
     }
-    const struct ebb_doc_node *plain_root = without_notes(&r, NULL, root);
-    struct ebb_section section = {.table = &file_keys};
-    if (plain_root)
-        ebb_keys_read(&reading, &section, NULL, plain_root, plain_root, f);
+    struct ebb_section section = {.table = &file_keys, .also = notes_of(&r, NULL, root)};
+    ebb_keys_read(&reading, &section, NULL, root, root, f);
     tell_published(&r, root, is_cuda);
     if (f->dtr_settings) {
         read_defaults(&r);

@@ -68,7 +68,7 @@ bool pareto_model_check(struct ebb_reading *reading, const struct ebb_path *path
             ebb_words_add(&words, m->aliases[k]);
     }
     ebb_str_add(&text, "found ");
-    ebb_say_quoted(name, strlen(name), &text);
+    ebb_say_found(node, &text);
     ebb_str_add(&text, ", allowed: a model of the zoo ('ebb model list')");
     ebb_say_nearest(ebb_str_c(&words), name, strlen(name), &text);
     ebb_str_fini(&words);
