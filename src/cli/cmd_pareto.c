@@ -366,6 +366,8 @@ static int run(int argc, char **argv)
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
+    if (code < 0 && o.device && !ebb_words_find("cpu cuda far", o.device, strlen(o.device), NULL))
+        code = cli_usage_error("--device: found '%s', allowed: cpu, cuda, far", o.device);
     if (code < 0)
         code = run_file(&o, args.positional[0]);
     cli_args_fini(&args);

@@ -34,6 +34,7 @@ static const struct ebb_key rows[] = {
     ROW("sampling", BOOL, sampling, "exec_options", .flags = 0),
     ROW("ignore_small", BOOL, ignore_small, "exec_options", .flags = 0),
     ROW("profiling", BOOL, profiling, "tell what a repetition is made of", .flags = 0),
+    ROW("waits", BOOL, waits, "for every op before the next is given to the device", .flags = 0),
     ROW("simulates", BOOL, simulates, "under the rules of simrd, from log_from or the step itself",
         .flags = 0),
     ROW("budget", DOUBLE, budget, "of a simulation; -1: none", .flags = 0),
@@ -118,7 +119,7 @@ static enum ebb_status make_trial(struct work *w, struct ebb_error *err)
     struct train_config config;
     struct train_options options = {.is_repeated = true,
                                     .makes_data = true,
-                                    .measures = q->profiling,
+                                    .measures = q->profiling || q->waits,
                                     .is_online = q->is_online,
                                     .samples = q->sampling,
                                     .ignores_small = q->ignore_small};

@@ -171,6 +171,8 @@ static enum ebb_status make_trial(struct session *s, const struct harness_setup 
                  (setup->type == PARETO_DTR ||
                   (is_policy && ebb_doc_given(setup->params, "ignore_small_tensors"))));
     set_bool(s, doc, "profiling", setup->use_profiling);
+    set_bool(s, doc, "waits",
+             s->r.file->sync_gpu && s->r.how->device && strcmp(s->r.how->device, "cuda") == 0);
     set_bool(s, doc, "simulates", setup->type == PARETO_SIMRD);
     if (setup->type == PARETO_SIMRD)
         set(s, doc, "budget", ebb_doc_new_double(s->r.arena, budget));

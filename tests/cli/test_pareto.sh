@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# ebb pareto: files as published, a small file run, run again, killed and run again; failures, limits, retries, logs. EBB_TEST_KILLS=20 is
+# the long form; 3 otherwise.
+# $1 = ebb, $2 = source folder
+. "$(dirname "$0")/common.sh"
+kills=${EBB_TEST_KILLS:-3}
+
+# trials N FILE: it is valid and lists so many
+trials() {
+    expect 0 "$ebb" pareto "$2" --dry-run
+    contains err "$1 trials"
+}
+
+# ---- files ----
+trials 49 "$source_dir/examples/pareto.json"
+published=$source_dir/../shared/data/dtr_configs
+if [ -d "$published" ]; then
+    trials 39 "$published/full-run-config.json"
+    [ "$(grep -c warning: err)" = 6 ] || fail "full-run: $(grep -c warning: err) warnings, not 6"
+    trials 32 "$published/table-data-run-config.json"
+    [ "$(grep -c warning: err)" = 3 ] || fail "table-data: $(grep -c warning: err) warnings, not 3"
+    [ "$(grep -c note: err)" = 1 ] || fail "table-data: no note about sync_gpu"
+else
+    echo "skipped: no published files in $published"
+fi
+expect 1 "$ebb" pareto no-such-file.json
+expect 2 "$ebb" pareto "$source_dir/examples/pareto.json" --device abacus
+
+# file NAME TOP COMMANDS: of a small ResNet
+small='"extra_params": {"height": 16, "width": 16, "planes": 4, "blocks": [3, 3, 3]}'
+file() {
+    cat >"$1" <<END
+{"active": true, "models": ["resnet20"], "dry_run": 1, "n_inputs": 1, "n_reps": 3, "set_seed": true, "seed": 5, $2
+ "dtr_settings": {"default": {"batch_size": 4, "timeout": 120}, "resnet20": [$3]}}
+END
+}
+file idle.json '"report_errors": true,' '{"type": "baseline"}'
+sed -i 's/"active": true/"active": false/' idle.json
+expect 0 "$ebb" pareto idle.json
+contains err "nothing is done"
+[ ! -e idle.results ] || fail "an inactive file made a folder"
+
+# ---- a run, and a run that finds everything done ----
+file run.json '"report_errors": true, "save_logs": true, "log_dest": "logs", "n_inputs": 2,' "
+ {\"type\": \"baseline\", $small}, {\"type\": \"dtr\", \"kind\": \"ratio\", \"ratio\": [0.9, 0.01], \"use_profiling\": true, $small},
+ {\"type\": \"lru\", \"kind\": \"ratio\", \"ratio\": 0.8, $small}, {\"type\": \"unified\", \"kind\": \"fixed\", \"memory_budget\": 400000, $small},
+ {\"type\": \"dtr\", \"kind\": \"param_sweep\", \"memory_budget\": -1, \"batch_size\": [2, 4], $small}"
+sed -i 's/"n_inputs": 1, //' run.json
+expect 0 "$ebb" pareto run.json -o run --json
+cp out first
+[ "$(wc -l <out)" = 7 ] || fail "$(wc -l <out) settings, not 7"
+[ "$(grep -c '"status": "ok"' out)" = 6 ] || fail "not 6 settings are ok: $(cat out)"
+contains out "too small for cifar_resnet20"
+python3 - out <<'END' || fail "peaks, losses or gradients"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+base = rows[0]
+assert base["median_op_us"] > 0 and base["throughput"] > 0 and "slowdown" in base
+for r in rows[1:]:
+    p = r["specific_params"]
+    if r["status"] != "ok" or p["batch_size"] != 4:
+        continue
+    assert r["gradients_sha256"] == base["gradients_sha256"] and r["loss"] == base["loss"], r
+    assert r["memory_budget"] < 0 or r["peak_bytes"] <= r["memory_budget"], r
+    assert r["floor_bytes"] == base["floor_bytes"] and r["predicted_slowdown"] >= 0.999, r
+    assert ("search_time" in r) == ("use_profiling" in p), r
+assert rows[5]["throughput"] > 0 and rows[5]["specific_params"]["batch_size"] == 2
+END
+for name in data.json summary.json errors.json status.json cmd-0-baseline-4-resnet20.csv cmd-1-dtr-ratio-0.9-resnet20.csv cmd-3-unified-fixed-4-400000-resnet20.csv cmd-4-dtr-sweep-2--1-resnet20.csv; do
+    [ -s "run/$name" ] || fail "no $name"
+done
+[ "$(wc -l <run/cmd-0-baseline-4-resnet20.csv)" = 7 ] || fail "the CSV file has not 2 x 3 repetitions"
+contains run/errors.json "too small"
+log=logs/resnet20-4-inf-5-baseline.log
+[ "$(find logs -name '*.log' | wc -l)" -ge 8 ] || fail "logs: $(ls logs)"
+expect 0 "$ebb" sim "$log" --policy dtr_eq --ratio 0.9 --rules simrd --json
+find run/trials -name rows.csv | sort | xargs stat -c '%i %Y %n' >before
+expect 0 "$ebb" pareto run.json -o run --json
+find run/trials -name rows.csv | sort | xargs stat -c '%i %Y %n' >after
+cmp before after || fail "finished trials were run again"
+cmp first out || fail "a rerun without anything to do has other results"
+expect 0 "$ebb" pareto compare run/data.json run/data.json --json
+[ "$(grep -c '"a_error": null' out)" = 6 ] || fail "compare: $(cat out)"
+expect 0 "$ebb" pareto compare run/data.json run/data.json
+contains out "1.000"
+results=$source_dir/../shared/data/dtr_gpu_results/data-full.json
+if [ -f "$results" ]; then
+    expect 0 "$ebb" pareto compare "$results" "$results"
+else
+    echo "skipped: no published results in $results"
+fi
+expect 2 "$ebb" pareto compare run.json run/data.json
+
+# ---- failures ----
+file strict.json '' "{\"type\": \"dtr\", \"kind\": \"ratio\", \"ratio\": [0.01, 0.9], $small}"
+expect 1 "$ebb" pareto strict.json -o strict
+contains err "nothing more is run"
+[ ! -e strict/data.json ] || fail "a run that gave up has results"
+file late.json '"report_errors": true,' "{\"type\": \"baseline\", \"timeout\": 0.001, $small}"
+expect 0 "$ebb" pareto late.json -o late
+contains out "not done within 0.001 s and killed"
+file retry.json '"report_errors": true,' "{\"type\": \"dtr\", \"kind\": \"fixed\", \"memory_budget\": -1, \"timeout\": 30, \"extra_params\": {\"retry_on_error\":
+ true, \"max_retries\": 2, \"attempt_timeout\": 0.001}}"
+expect 0 "$ebb" pareto retry.json -o retry
+contains out "no repetition within 0.001 s, killed (after 2 retries)"
+[ -z "$(ls -A retry/trials | grep -v '^[0-9a-f]*$')" ] || fail "left behind: $(ls -A retry/trials)"
+
+# ---- a seed that is drawn is kept ----
+file drawn.json '"report_errors": true,' "{\"type\": \"baseline\", $small}"
+sed -i 's/"set_seed": true, "seed": 5,//' drawn.json
+expect 0 "$ebb" pareto drawn.json -o drawn --json
+cp out first
+expect 0 "$ebb" pareto drawn.json -o drawn --json
+cmp first out || fail "the seed was drawn again"
+contains drawn/data.json "\"seed\": $(tr -dc 0-9 <drawn/seed.json)"
+
+# ---- simrd ----
+file simrd.json '"report_errors": true,' "{\"type\": \"simrd\", \"kind\": \"use_log\", \"file_path\": \"$log\", \"memory_budget\": [-1, 500000]}, {\"type\": \"simrd\",
+ \"kind\": \"get_log\", \"memory_budget\": -1, $small}"
+expect 0 "$ebb" pareto simrd.json -o simrd --json
+[ "$(grep -c '"status": "ok"' out)" = 3 ] || fail "simrd: $(cat out)"
+
+# ---- one run at a time in a folder ----
+exec 9>run/lock
+flock 9
+expect 2 "$ebb" pareto run.json -o run
+contains err "another run measures"
+exec 9>&-
+
+# ---- kill ----
+file kill.json '"report_errors": true,' "{\"type\": \"baseline\", $small}, {\"type\": \"dtr\", \"kind\": \"ratio\", \"ratio\": [0.9, 0.8, 0.7], $small},
+ {\"type\": \"unified\", \"kind\": \"ratio\", \"ratio\": [0.9, 0.8, 0.7], $small}"
+expect 0 "$ebb" pareto kill.json -o reference
+for ((i = 0; i < kills; i++)); do
+    rm -rf killed
+    for ((k = 0; k <= i % 3; k++)); do
+        setsid "$ebb" pareto kill.json -o killed >/dev/null 2>&1 &
+        harness=$!
+        sleep "$(python3 -c "import random; print(random.uniform(0.02, 1.2))")"
+        if ((i % 2)); then
+            child=$(pgrep -P $harness)
+            [ -z "$child" ] || kill -9 $child 2>/dev/null
+            wait $harness
+        else
+            kill -9 $harness 2>/dev/null
+            wait $harness 2>/dev/null
+        fi
+        for ((n = 0; n < 100; n++)); do
+            [ -n "$(pgrep -s $harness)" ] || break
+            sleep 0.05
+        done
+        [ -z "$(pgrep -s $harness)" ] || fail "left behind: $(pgrep -as $harness)"
+    done
+    expect 0 "$ebb" pareto kill.json -o killed
+    [ -z "$(ls -A killed/trials | grep -v '^[0-9a-f]*$')" ] || fail "drafts left: $(ls -A killed/trials)"
+    checks=$((checks + 1))
+    python3 - reference/data.json killed/data.json <<'END' || fail "kill $i: results differ in more than times"
+import json, sys
+def bare(node):
+    if isinstance(node, dict):
+        return {k: bare(v) for k, v in node.items() if "time" not in k and k not in ("throughput", "slowdown", "predicted_slowdown", "plan_ms", "median_op_us")}
+    return [bare(v) for v in node] if isinstance(node, list) else node
+a, b = (bare(json.load(open(p))) for p in sys.argv[1:])
+assert a == b
+END
+done
+finish
