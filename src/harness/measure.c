@@ -42,6 +42,7 @@ static const struct ebb_key rows[] = {
     ROW("log_to", TEXT, log_to, "a DTR log of the last repetition", .flags = 0),
     ROW("costs_to", TEXT, costs_to, "a profile of the times of its ops", .flags = 0),
     ROW("prices", TEXT, prices, "a profile by which slowdowns are predicted", .flags = 0),
+    ROW("priced", BOOL, priced, "decisions go by prices, too", .flags = 0),
     ROW("parent", INT, parent, "process that asks; 0: nobody", .bounds = ">= 0"),
 };
 #undef ROW
@@ -134,6 +135,7 @@ static enum ebb_status make_trial(struct work *w, struct ebb_error *err)
                                   .hparams = hparams,
                                   .seed = (uint64_t)q->seed};
     EBB_TRY(train_config_read(w->arena, &source, &config, NULL, err));
+    config.costs = q->priced ? q->prices : NULL;
     EBB_TRY(train_trial_create(&w->trial, &config, &options, err));
     EBB_TRY(train_trial_floor(w->trial, &w->floor_bytes, err));
     train_trial_state(w->trial, &w->state);

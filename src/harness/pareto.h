@@ -23,6 +23,8 @@ enum pareto_kind {
 };
 extern const char *const pareto_kinds[PARETO_KINDS];
 
+enum pareto_costs { PARETO_BUILTIN, PARETO_MEASURED };
+
 struct harness_setup { /* a command with its lists unfolded */
     const char *model; /* as the file names it */
     int64_t command_id;
@@ -36,6 +38,7 @@ struct harness_setup { /* a command with its lists unfolded */
     double memory_budget, ratio; /* budget: bytes, -1: none; NaN: not given */
     double timeout, attempt_timeout;
     double no_sampling_below_budget, no_sampling_below_ratio; /* NaN: not given */
+    unsigned costs; /* enum pareto_costs: what decisions go by */
     bool use_profiling, ignore_small_tensors, use_sampling, retry_on_error, save_logs;
     const struct ebb_doc_node *extra_params; /* NULL: none */
     /* what it is for train */

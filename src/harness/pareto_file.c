@@ -77,6 +77,8 @@ static const struct ebb_key command_rows[] = {
         .bounds = "> 0, <= 1e9"),
     ROW("extra_params", FREE, extra_params, "parameters of the model", .flags = EBB_KEY_OPTIONAL),
     ROW("file_path", TEXT, file_path, "log that simrd reads", .flags = 0),
+    ROW("costs", WORD, costs, "times of ops that decisions go by", .words = "builtin baseline",
+        .flags = EBB_KEY_BEYOND),
     NOTHING("input_params", "passed through"),
     NOTHING("config", "of the published simulator"),
 };

@@ -182,6 +182,7 @@ static enum ebb_status make_trial(struct session *s, const struct harness_setup 
     if (prices)
         EBB_TRY(hash_file(prices, MAX_COSTS, hash, err));
     set_text(s, depends, "prices", *hash ? hash : NULL);
+    set_bool(s, doc, "priced", prices && setup->costs == PARETO_MEASURED);
     if (setup->kind == PARETO_USE_LOG)
         EBB_TRY(hash_file(setup->file_path, MAX_PROGRAM, hash, err));
     set_text(s, depends, "log", setup->kind == PARETO_USE_LOG ? hash : NULL);

@@ -43,7 +43,7 @@ contains err "nothing is done"
 # ---- a run, and a run that finds everything done ----
 file run.json '"report_errors": true, "save_logs": true, "log_dest": "logs", "n_inputs": 2,' "
  {\"type\": \"baseline\", $small}, {\"type\": \"dtr\", \"kind\": \"ratio\", \"ratio\": [0.9, 0.01], \"use_profiling\": true, $small},
- {\"type\": \"lru\", \"kind\": \"ratio\", \"ratio\": 0.8, $small}, {\"type\": \"unified\", \"kind\": \"fixed\", \"memory_budget\": 400000, $small},
+ {\"type\": \"lru\", \"kind\": \"ratio\", \"ratio\": 0.8, $small}, {\"type\": \"unified\", \"kind\": \"fixed\", \"memory_budget\": 400000, \"costs\": \"baseline\", $small},
  {\"type\": \"dtr\", \"kind\": \"param_sweep\", \"memory_budget\": -1, \"batch_size\": [2, 4], $small}"
 sed -i 's/"n_inputs": 1, //' run.json
 expect 0 "$ebb" pareto run.json -o run --json

@@ -254,6 +254,12 @@ TEST(no_sampling_below__is_a_budget_or_a_ratio)
             "dtr_settings.resnet32[0].no_sampling_below_ratio", "one of them");
 }
 
+TEST(costs__are_built_in_or_those_of_the_baseline)
+{
+    CHECK_EQ(one(DTR)->costs, PARETO_BUILTIN);
+    CHECK_EQ(one(DTR ", \"costs\": \"baseline\"")->costs, PARETO_MEASURED);
+}
+
 TEST(retries__stand_in_extra_params_or_beside)
 {
     const struct harness_setup *s = one(DTR);
