@@ -430,11 +430,15 @@ static bool is_good(struct reader *r, const struct ebb_path *path, const struct 
                     const struct ebb_doc_node *node)
 {
     struct harness_setup nowhere = {0};
-    bool is_list = node->kind == EBB_DOC_LIST, is_all_good = true;
-    for (size_t i = 0; i < (is_list ? node->count : 1); i++) {
+    bool is_all_good = true;
+    if (node->kind == EBB_DOC_NULL)
+        return false; /* as if it were not there */
+    if (node->kind != EBB_DOC_LIST)
+        return ebb_key_read(r->reading, row, &command_keys, path, node, &nowhere) != NULL;
+    for (size_t i = 0; i < node->count; i++) {
         struct ebb_path item = ebb_path_item(path, node, i);
-        is_all_good &= ebb_key_read(r->reading, row, &command_keys, is_list ? &item : path,
-                                    is_list ? node->items[i] : node, &nowhere) != NULL;
+        is_all_good &=
+            ebb_key_read(r->reading, row, &command_keys, &item, node->items[i], &nowhere) != NULL;
     }
     return is_all_good;
 }
