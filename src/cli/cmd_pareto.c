@@ -3,11 +3,13 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "cli/json.h"
 #include "harness/harness.h"
 
@@ -171,6 +173,18 @@ static void print_results(const struct harness_results *r)
                    budget_text(&r->settings[i], text, sizeof text), r->settings[i].error);
 }
 
+/* A measurement wants the machine to itself. */
+static void warn_if_busy(void)
+{
+    double load;
+    int cores = ebb_cpu_count();
+    if (getloadavg(&load, 1) == 1 && load > 0.5 * cores)
+        fprintf(stderr,
+                "ebb: warning: the machine is busy (load %.1f, %d cores): times will be too long; "
+                "cpu_time suffers least\n",
+                load, cores);
+}
+
 static int measure(const struct settings *o, const char *path, const struct harness_pareto *pareto,
                    struct ebb_arena *arena)
 {
@@ -185,6 +199,7 @@ static int measure(const struct settings *o, const char *path, const struct harn
                               .context = &v,
                               .begin = begin,
                               .done = done};
+    warn_if_busy();
     cli_catch_interrupts();
     enum ebb_status status = harness_pareto_run(arena, pareto, &how, &results, &err);
     ebb_progress_destroy(v.progress);

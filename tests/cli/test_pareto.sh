@@ -105,6 +105,32 @@ expect 0 "$ebb" pareto retry.json -o retry
 contains out "no repetition within 0.001 s, killed (after 2 retries)"
 [ -z "$(ls -A retry/trials | grep -v '^[0-9a-f]*$')" ] || fail "left behind: $(ls -A retry/trials)"
 
+# a child that dies is followed by one that does the rest
+file again.json '"report_errors": true,' "{\"type\": \"dtr\", \"kind\": \"fixed\", \"memory_budget\": -1, \"n_reps\": 300, $small}"
+sed -i 's/"extra_params": {/&"retry_on_error": true, "attempt_timeout": 60, /' again.json
+"$ebb" pareto again.json -o again --json >again.out 2>/dev/null &
+harness=$!
+for ((n = 0; n < 600; n++)); do # the baseline has no retries: wait for the next child
+    [ "$(find again/trials -name rows.csv 2>/dev/null | wc -l)" = 1 ] && child=$(pgrep -P $harness) && break
+    sleep 0.02
+done
+sleep 0.5
+[ -n "$child" ] && kill -9 "$child"
+wait $harness || fail "exit after a child was killed"
+contains again.out '"status": "ok"'
+[ "$(grep -c , again/cmd-0-dtr-fixed-4--1-resnet20.csv)" = 301 ] || fail "not 300 repetitions"
+grep -q '"num_retries": 1' again/data.json || fail "the retry is not told: $(grep num_retries again/data.json)"
+
+# ---- stopped, it says how to go on ----
+"$ebb" pareto run.json -o stopped >/dev/null 2>stopped.err &
+harness=$!
+sleep 0.3
+kill -TERM $harness
+wait $harness
+[ $? = 1 ] || fail "exit of a run that was stopped"
+contains stopped.err "-o stopped' goes on"
+expect 0 "$ebb" pareto run.json -o stopped
+
 # ---- a seed that is drawn is kept ----
 file drawn.json '"report_errors": true,' "{\"type\": \"baseline\", $small}"
 sed -i 's/"set_seed": true, "seed": 5,//' drawn.json
