@@ -136,26 +136,27 @@ static enum ebb_status put(struct train_trial *t, size_t slot, uint64_t at, cons
                             count, err);
 }
 
-#define PIECE 16384 /* elements of split weights, a quarter of the bytes of others */
+#define PIECE                                                                                      \
+    262144 /* elements that pass at once: few, so that memory beside the budget is little */
 
 struct halves {
     uint16_t high[PIECE], rest[PIECE];
     float whole[PIECE];
 };
 
-static bool read_split(struct train_trial *t, size_t slot, tensor_sink *reader, void *context)
+static bool read_split(struct train_trial *t, size_t slot, struct halves *h, tensor_sink *reader,
+                       void *context)
 {
     const struct train_slot *s = &t->main.slots[slot];
-    struct halves h;
     uint64_t n = (uint64_t)tensor_count(&s->view);
     for (uint64_t at = 0; at < n; at += PIECE) {
-        uint64_t count = n - at < PIECE ? n - at : PIECE, bytes = count * sizeof *h.high;
-        if (get(t, slot, at * sizeof *h.high, h.high, bytes, NULL) != EBB_OK ||
-            get(t, s->rest, at * sizeof *h.rest, h.rest, bytes, NULL) != EBB_OK)
+        uint64_t count = n - at < PIECE ? n - at : PIECE, bytes = count * sizeof *h->high;
+        if (get(t, slot, at * sizeof *h->high, h->high, bytes, NULL) != EBB_OK ||
+            get(t, s->rest, at * sizeof *h->rest, h->rest, bytes, NULL) != EBB_OK)
             return false;
-        kernel_master_join(train_engine_backend(t->engine), (int64_t)count, h.high, h.rest,
-                           h.whole);
-        if (!reader(context, h.whole, (size_t)count * sizeof *h.whole))
+        kernel_master_join(train_engine_backend(t->engine), (int64_t)count, h->high, h->rest,
+                           h->whole);
+        if (!reader(context, h->whole, (size_t)count * sizeof *h->whole))
             return false;
     }
     return true;
@@ -164,16 +165,15 @@ static bool read_split(struct train_trial *t, size_t slot, tensor_sink *reader, 
 bool train_slot_read(struct train_trial *t, size_t slot, tensor_sink *reader, void *context)
 {
     const struct train_slot *s = &t->main.slots[slot];
-    unsigned char piece[4 * PIECE];
-    if (s->rest)
-        return read_split(t, slot, reader, context);
-    for (uint64_t at = 0; at < s->bytes; at += sizeof piece) {
-        uint64_t count = s->bytes - at < sizeof piece ? s->bytes - at : sizeof piece;
-        if (get(t, slot, at, piece, count, NULL) != EBB_OK ||
-            !reader(context, piece, (size_t)count))
-            return false;
+    struct halves *h = ebb_alloc(sizeof *h);
+    bool is_good = h && (!s->rest || read_split(t, slot, h, reader, context));
+    for (uint64_t at = 0; at < s->bytes && is_good && !s->rest; at += sizeof h->whole) {
+        uint64_t left = s->bytes - at, count = left < sizeof h->whole ? left : sizeof h->whole;
+        is_good = get(t, slot, at, h->whole, count, NULL) == EBB_OK &&
+                  reader(context, h->whole, (size_t)count);
     }
-    return true;
+    ebb_free(h);
+    return is_good;
 }
 
 struct bytes {
@@ -198,20 +198,22 @@ enum ebb_status train_slot_write(struct train_trial *t, size_t slot, const void 
                                  struct ebb_error *err)
 {
     const struct train_slot *s = &t->main.slots[slot];
-    struct halves h;
+    struct halves *h;
     if (!s->rest)
         return put(t, slot, 0, values, s->bytes, err);
     uint64_t n = (uint64_t)tensor_count(&s->view);
-    for (uint64_t at = 0; at < n; at += PIECE) {
-        uint64_t count = n - at < PIECE ? n - at : PIECE, bytes = count * sizeof *h.high;
-        memcpy(h.whole, (const unsigned char *)values + at * sizeof *h.whole,
-               count * sizeof *h.whole); /* in a file they may lie anywhere */
-        kernel_master_split(train_engine_backend(t->engine), (int64_t)count, h.whole, h.high,
-                            h.rest);
-        EBB_TRY(put(t, slot, at * sizeof *h.high, h.high, bytes, err));
-        EBB_TRY(put(t, s->rest, at * sizeof *h.rest, h.rest, bytes, err));
+    enum ebb_status status = ebb_new(&h, 1, sizeof *h, err);
+    for (uint64_t at = 0; at < n && status == EBB_OK; at += PIECE) {
+        uint64_t count = n - at < PIECE ? n - at : PIECE, bytes = count * sizeof *h->high;
+        memcpy(h->whole, (const unsigned char *)values + at * sizeof *h->whole,
+               count * sizeof *h->whole); /* in a file they may lie anywhere */
+        kernel_master_split(train_engine_backend(t->engine), (int64_t)count, h->whole, h->high,
+                            h->rest);
+        status = put(t, slot, at * sizeof *h->high, h->high, bytes, err);
+        EBB_THEN(status, put(t, s->rest, at * sizeof *h->rest, h->rest, bytes, err));
     }
-    return EBB_OK;
+    ebb_free(h);
+    return status;
 }
 
 /* All elements the same float. */
@@ -219,10 +221,10 @@ static enum ebb_status fill_slot(struct train_trial *t, size_t slot, float value
                                  struct ebb_error *err)
 {
     const struct train_slot *s = &t->main.slots[slot];
-    float piece[PIECE];
+    float piece[4096];
     if (value == 0.0f)
         return train_engine_zero(t->engine, t->main.program, s->tensor, err);
-    for (size_t k = 0; k < PIECE; k++)
+    for (size_t k = 0; k < sizeof piece / sizeof *piece; k++)
         piece[k] = value;
     for (uint64_t at = 0; at < s->bytes; at += sizeof piece)
         EBB_TRY(put(t, slot, at, piece, s->bytes - at < sizeof piece ? s->bytes - at : sizeof piece,
@@ -356,6 +358,8 @@ static enum ebb_status check_machine(const struct train_trial *t, struct ebb_err
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     uint64_t have = t->options.machine_bytes;
+    if (strcmp(train_engine_bits(t->engine), "cpu") != 0) /* a device says itself what it lacks */
+        return EBB_OK;
     struct train_state st;
     char needs[32], has[32];
     if (!have)
