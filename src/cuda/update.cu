@@ -377,6 +377,10 @@ extern "C" int cuda_update(const struct kernel_update_desc *d, const float *scal
                            struct cuda_in g, float *w, uint16_t *high, uint16_t *rest,
                            float *const states[3], void *workspace, cuda_stream stream)
 {
+    g.p = (const char *)g.p + d->first * (g.dtype == KERNEL_F32 ? 4 : 2);
+    w = w ? w + d->first : NULL;
+    high = high ? high + d->first : NULL;
+    rest = rest ? rest + d->first : NULL;
     operands o = {g, w, high, rest, {states[0], states[1], states[2]}};
     if (d->n <= 0)
         return 0;

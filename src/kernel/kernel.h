@@ -436,7 +436,8 @@ enum kernel_update_flags { /* constant over steps */
 };
 
 struct kernel_update_desc {
-    int64_t n;
+    int64_t n;      /* elements of the states, and as many of gradient and weights */
+    int64_t first;  /* from this one on */
     int32_t f;      /* enum kernel_update */
     uint32_t flags; /* enum kernel_update_flags */
 };
@@ -506,7 +507,8 @@ struct kernel_adam_step_desc {
  *   dropout               x, step (one I64) -> y
  *   master_join           high (BF16), rest (I16) -> w (F32): a float32 rounded half up to 16 bits,
  *                         and the 16 bits below; both together are the float32 exactly
- *   update                scalars, g, w, states... -> w, states..., in place
+ *   update                scalars, g, w, states... -> w, states..., in place; the states may be about a
+ *                         range of g and w only (desc.first)
  *   update_split          scalars, g (F32, BF16), high, rest, states... -> high, rest, states..., in
  *                         place
  *   adam_step             p, m, v, g, powers -> p', m', v'
@@ -632,6 +634,8 @@ size_t kernel_cpu_primitives(const struct kernel_context *context);
  * same on every processor and at any thread count. A matter of the shape alone. */
 bool kernel_conv_is_small(const struct kernel_conv *conv);
 int kernel_update_states(enum kernel_update f, unsigned flags);
+/* Its norms are of the whole tensor: it does not go in ranges. */
+bool kernel_update_is_whole(enum kernel_update f);
 
 /* ---- bytes of the host ------------------------------------------------------------------------------
  *

@@ -21,6 +21,11 @@ struct update_job {
     const float *x;
 };
 
+bool kernel_update_is_whole(enum kernel_update f)
+{
+    return f == KERNEL_UPDATE_LARS || f == KERNEL_UPDATE_LAMB;
+}
+
 int kernel_update_states(enum kernel_update f, unsigned flags)
 {
     switch (f) {
@@ -253,7 +258,8 @@ KERNEL_CPU(update)
 {
     const struct kernel_update_desc *d = desc;
     float *states[KERNEL_UPDATE_STATES] = {args->out[1], args->out[2], args->out[3]};
-    run(c, d, d->n, args->in[0], args->in[1], args->out[0], states, args->workspace);
+    run(c, d, d->n, args->in[0], (const float *)args->in[1] + d->first,
+        (float *)args->out[0] + d->first, states, args->workspace);
     return EBB_OK;
 }
 
@@ -264,8 +270,7 @@ KERNEL_CPU(update)
 /* Norms need the whole tensor; the other updates go in pieces. */
 static int64_t split_piece(const struct kernel_update_desc *d)
 {
-    bool is_whole = d->f == KERNEL_UPDATE_LARS || d->f == KERNEL_UPDATE_LAMB;
-    return is_whole || d->n < CHUNK ? d->n : CHUNK;
+    return kernel_update_is_whole((enum kernel_update)d->f) || d->n < CHUNK ? d->n : CHUNK;
 }
 
 /* Weights, gradient, and what LAMB needs. */
@@ -280,14 +285,15 @@ KERNEL_CPU(update_split)
     const struct kernel_update_desc *d = desc;
     const int64_t piece = split_piece(d);
     float *w = args->workspace, *g = w + piece, *states[KERNEL_UPDATE_STATES] = {NULL};
-    uint16_t *high = args->out[0], *rest = args->out[1];
+    uint16_t *high = (uint16_t *)args->out[0] + d->first;
+    uint16_t *rest = (uint16_t *)args->out[1] + d->first;
     const bool is_low = args->in_dtype[1] == KERNEL_BF16;
     for (int64_t at = 0; at < d->n; at += piece) {
         int64_t count = kernel_min(piece, d->n - at);
-        const float *gradient = is_low ? g : (const float *)args->in[1] + at;
+        const float *gradient = is_low ? g : (const float *)args->in[1] + d->first + at;
         if (is_low)
-            kernel_convert(c, count, KERNEL_BF16, (const uint16_t *)args->in[1] + at, KERNEL_F32,
-                           g);
+            kernel_convert(c, count, KERNEL_BF16, (const uint16_t *)args->in[1] + d->first + at,
+                           KERNEL_F32, g);
         for (uint32_t s = 2; s < args->out_count; s++)
             states[s - 2] = (float *)args->out[s] + at;
         kernel_master_join(c, count, high + at, rest + at, w);

@@ -61,6 +61,7 @@ struct ops_infer {
     size_t out_count;
     bool is_wide; /* outputs stay F32 when inputs are low */
     double flops;
+    double bytes; /* that it reads and writes; 0: all of its operands */
 };
 
 /* What a row does with inputs of 16 bits where its kernel takes F32 (low.c). */

@@ -154,6 +154,19 @@ void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned fl
                 tensor_id scalars, tensor_id g, tensor_id w, const tensor_id *states,
                 size_t state_count, tensor_id *out);
 
+/* The same (ops_update_split where `rest` is given) for elements `first` and on, as many as the states
+ * have: what is kept for a large tensor can come and go in parts. Bits are those of one update. Not
+ * for LARS and LAMB, whose norms are of the whole. */
+struct ops_range {
+    enum ops_update_kind kind;
+    unsigned flags;
+    tensor_id scalars, g, w, rest;
+    int64_t first;
+    const tensor_id *states;
+    size_t state_count;
+};
+void ops_update_range(struct tensor_session *s, const struct ops_range *range, tensor_id *out);
+
 /* One step of Adam as values: in = weights, first and second moments, out = the new ones;
  * differentiable. corrections: 1/(1-b1^t), 1/(1-b2^t). */
 void ops_adam_step(struct tensor_session *s, const double betas[2], float lr, float eps,

@@ -210,7 +210,7 @@ static enum ebb_status ask(struct call *c, struct ebb_error *err)
         describe(&c->i, true, &desc, &types);
     }
     c->need.flops = c->i.flops;
-    c->need.bytes = bytes_of(&c->i);
+    c->need.bytes = c->i.bytes > 0 ? c->i.bytes : bytes_of(&c->i);
     EBB_TRY(table->need(tensor_backend(s), def->family, &desc, &types, &c->need, err));
     c->workspace_bytes = (size_t)c->need.workspace_bytes;
     if (c->is_low)
@@ -283,7 +283,7 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
     memset(&c.need, 0, sizeof c.need);
     c.workspace_bytes = i->out_count = 0;
     c.is_low = i->is_wide = false;
-    i->flops = 0;
+    i->flops = i->bytes = 0;
     i->session = s;
     i->def = def;
     i->in_count = in_count;

@@ -1,7 +1,16 @@
 /* update.c - ops that depend on the step: optimizer updates in place, dropout by coordinates. */
 #include "ops/internal.h"
 
-enum { ROW_UPDATE, ROW_SPLIT, ROW_JOIN, ROW_HIGH, ROW_DROPOUT, ROW_COUNT };
+enum {
+    ROW_UPDATE,
+    ROW_SPLIT,
+    ROW_RANGE,
+    ROW_SPLIT_RANGE,
+    ROW_JOIN,
+    ROW_HIGH,
+    ROW_DROPOUT,
+    ROW_COUNT
+};
 
 static const struct ops_def rows[ROW_COUNT];
 
@@ -38,6 +47,11 @@ struct update_attr {
     uint32_t flags;
 };
 
+struct range_attr {
+    struct update_attr update; /* comes first: whoever wants no more need not know */
+    int64_t first;             /* of gradient and weights that the states are about */
+};
+
 /* What is behind the gradient, input 1, has its shape and is changed in place: `weights` tensors,
  * then the states. */
 static enum ebb_status infer_in_place(struct ops_infer *i, size_t weights, struct ebb_error *err)
@@ -48,13 +62,30 @@ static enum ebb_status infer_in_place(struct ops_infer *i, size_t weights, struc
         i->in_count != 2 + weights + (size_t)states)
         return ops_wrong(i, err, "%d scalars and %d states are needed", KERNEL_UPDATE_SCALARS,
                          states);
+    int64_t n = tensor_count(i->in[1]), count = states ? tensor_count(i->in[2 + weights]) : n;
+    bool is_part = i->def == &rows[ROW_RANGE] || i->def == &rows[ROW_SPLIT_RANGE];
+    int64_t first = is_part ? ((const struct range_attr *)i->attr)->first : 0;
+    if (first < 0 || first > n - count)
+        return ops_wrong(i, err, "the states are about elements that are not there");
+    if (is_part && kernel_update_is_whole((enum kernel_update)a->kind))
+        return ops_wrong(i, err, "this update needs all states at once");
     for (size_t k = 2; k < i->in_count; k++) {
-        if (!tensor_same_shape(i->in[1], i->in[k]))
+        bool is_good = is_part && k >= 2 + weights ? tensor_count(i->in[k]) == count
+                                                   : tensor_same_shape(i->in[1], i->in[k]);
+        if (!is_good)
             return ops_wrong(i, err, "gradient, weights and states must have the same shape");
+        if (is_part)
+            i->bytes += (double)count * (k < 2 + weights ? 8.0 / (double)weights : 8);
         ops_out(i, (enum tensor_dtype)i->in[k]->dtype, i->in[k]->rank, i->in[k]->dims);
         i->mutates[k - 2] = (uint8_t)(k + 1);
     }
     return EBB_OK;
+}
+
+/* Elements that one call updates. */
+static int64_t range_count(const struct ops_infer *i, size_t weights)
+{
+    return tensor_count(i->in[i->in_count > 2 + weights ? 2 + weights : 1]);
 }
 
 /* scalars, g, w, states... -> w, states..., all in place */
@@ -62,7 +93,7 @@ static enum ebb_status infer_update(struct ops_infer *i, struct ebb_error *err)
 {
     EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
     EBB_TRY(infer_in_place(i, 1, err));
-    i->flops = 12.0 * (double)tensor_count(i->in[1]);
+    i->flops = 12.0 * (double)range_count(i, 1);
     return EBB_OK;
 }
 
@@ -70,15 +101,21 @@ static void describe_update(const struct ops_views *v, void *desc)
 {
     struct kernel_update_desc *d = desc;
     const struct update_attr *a = v->attr;
-    d->n = tensor_count(v->in[1]);
+    d->n = tensor_count(v->in[v->in_count - 1]); /* a state, or the weights */
     d->f = a->kind;
     d->flags = a->flags;
 }
 
+static void describe_range(const struct ops_views *v, void *desc)
+{
+    struct kernel_update_desc *d = desc;
+    describe_update(v, desc);
+    d->first = ((const struct range_attr *)v->attr)->first;
+}
+
 /* in: scalars, gradient, `weights` tensors; room for the states behind them. */
-static void emit_update(struct tensor_session *s, int row, const struct update_attr *attr,
-                        tensor_id *in, size_t weights, const tensor_id *states, size_t state_count,
-                        tensor_id *out)
+static void emit_update(struct tensor_session *s, int row, const void *attr, tensor_id *in,
+                        size_t weights, const tensor_id *states, size_t state_count, tensor_id *out)
 {
     if (state_count > KERNEL_UPDATE_STATES) {
         tensor_fail(s, EBB_EINTERNAL, "update: %zu states", state_count);
@@ -100,6 +137,14 @@ void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned fl
                 state_count, out);
 }
 
+void ops_update_range(struct tensor_session *s, const struct ops_range *r, tensor_id *out)
+{
+    struct range_attr attr = {{(int32_t)r->kind, r->flags}, r->first};
+    tensor_id in[4 + KERNEL_UPDATE_STATES] = {r->scalars, r->g, r->w, r->rest};
+    emit_update(s, r->rest.v ? ROW_SPLIT_RANGE : ROW_RANGE, &attr, in, r->rest.v ? 2 : 1, r->states,
+                r->state_count, out);
+}
+
 /* ---- split master weights -------------------------------------------------------------------- */
 
 /* scalars, g, high, rest, states... -> high, rest, states..., all in place */
@@ -110,7 +155,7 @@ static enum ebb_status infer_split(struct ops_infer *i, struct ebb_error *err)
         return ops_wrong(i, err, "gradient F32 or BF16, weights BF16 and I16 are needed");
     EBB_TRY(ops_want_f32(i, ~UINT64_C(14), err));
     EBB_TRY(infer_in_place(i, 2, err));
-    i->flops = 16.0 * (double)tensor_count(i->in[1]);
+    i->flops = 16.0 * (double)range_count(i, 2);
     return EBB_OK;
 }
 
@@ -213,6 +258,12 @@ static const struct ops_def rows[ROW_COUNT] = {
     [ROW_SPLIT] = {OPS_IN_PLACE("update_split", 4, 4 + KERNEL_UPDATE_STATES, infer_split,
                                 UPDATE_SPLIT, describe_update),
                    .attr_bytes = sizeof(struct update_attr)},
+    [ROW_RANGE] = {OPS_IN_PLACE("update_range", 4, 3 + KERNEL_UPDATE_STATES, infer_update, UPDATE,
+                                describe_range),
+                   .attr_bytes = sizeof(struct range_attr)},
+    [ROW_SPLIT_RANGE] = {OPS_IN_PLACE("update_split_range", 5, 4 + KERNEL_UPDATE_STATES,
+                                      infer_split, UPDATE_SPLIT, describe_range),
+                         .attr_bytes = sizeof(struct range_attr)},
     [ROW_JOIN] = {OPS_PRIMITIVE("master_join", 2, 2, infer_join, MASTER_JOIN, ops_describe_count,
                                 ops_grad_none),
                   .is_internal = true},

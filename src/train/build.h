@@ -20,7 +20,9 @@ struct train_build { /* one tracing */
     tensor_id counter, weights, scale;                           /* step inputs, all of them */
     tensor_id loss, part, norm, answer;
     tensor_id *handles; /* per slot: newest version */
-    tensor_id *leaves;  /* per slot */
+    tensor_id *leaves;  /* per slot; of one in pieces the first */
+    tensor_id **pieces; /* per slot in pieces: their newest versions; else NULL */
+    tensor_id **whole;  /* the same: their leaves */
     size_t *trained;    /* items that the optimizer updates */
     size_t trained_count;
     tensor_id *gradients; /* per trained item */
@@ -36,6 +38,9 @@ tensor_id train_build_scalars(struct train_build *x, const char *name); /* a lea
 /* The update of trained item i: of its weights, then of its states. */
 void train_build_update(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
                         const tensor_id *states, tensor_id *out);
+/* Of elements `first` and on, as many as the states have. */
+void train_build_update_range(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
+                              int64_t first, const tensor_id *states, tensor_id *out);
 /* A plain program, from forward pass to trace (model.c). */
 enum ebb_status train_build_plain(struct train_build *x, struct ebb_error *err);
 

@@ -91,6 +91,10 @@ static const struct ebb_key memory_rows[] = {
     ROW("precision", WORD, config.precision, "of compute", .words = "fp32 bf16 fp16"),
     ROW("master_weights", WORD, master_weights, "how bf16 training keeps its weights",
         .words = "fp32 split"),
+    ROW("default_chunk_size", INT, config.chunk,
+        "elements of optimizer state that come and go together; default: 1048576, on a GPU "
+        "16777216",
+        .bounds = "> 0, <= 1073741824"),
     ROW("device", TEXT, config.device, "where steps run", .words = "cpu cuda far"),
     ROW("costs", TEXT, config.costs, "profile whose times and links decide", .flags = 0),
     ROW("threads", INT, threads, "of kernels", .bounds = "> 0, <= 1024"),

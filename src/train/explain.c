@@ -38,6 +38,8 @@ static void classify(const struct train_trial *trial, struct walk *w)
         if (slot->tensor != TRACE_NONE)
             w->kind[t->tensors[slot->tensor].storage] =
                 slot->kind == TRAIN_ITEM ? TRAIN_KIND_WEIGHTS : TRAIN_KIND_STATES;
+        for (size_t k = 1; k < slot->piece_count; k++)
+            w->kind[t->tensors[slot->tensors[k]].storage] = TRAIN_KIND_STATES;
     }
 }
 

@@ -37,6 +37,35 @@ static const char *state_name(const struct train_config *config, size_t k)
     return k < optim_state_count(&config->optim) ? optim_state_name(&config->optim, k) : "ema";
 }
 
+/* States of large items that element-wise updates read: so little of them need be there at once. */
+static bool lies_in_pieces(const struct train_build *x, const struct train_slot *slot)
+{
+    enum ops_update_kind kind = x->o->config->optim.kind;
+    return slot->kind == TRAIN_STATE && x->o->range > 0 && kind != OPS_LARS && kind != OPS_LAMB &&
+           tensor_count(&slot->view) > x->o->range && !train_slot_is_average(x->o->config, slot);
+}
+
+static tensor_id add_pieces(struct train_build *x, size_t at)
+{
+    struct train_slot *slot = &x->step->slots[at];
+    int64_t n = tensor_count(&slot->view), range = x->o->range;
+    size_t count = (size_t)((n + range - 1) / range);
+    x->pieces[at] = ebb_arena_calloc(x->arena, count, sizeof **x->pieces);
+    x->whole[at] = ebb_arena_calloc(x->arena, count, sizeof **x->whole);
+    slot->tensors = ebb_arena_calloc(x->arena, count, sizeof *slot->tensors);
+    if (!x->pieces[at] || !x->whole[at] || !slot->tensors)
+        return tensor_fail(x->s, EBB_ENOMEM, "out of memory");
+    slot->piece_count = count;
+    slot->piece_bytes = (uint64_t)range * sizeof(float);
+    for (size_t k = 0; k < count; k++) {
+        int64_t left = n - (int64_t)k * range, elements = left < range ? left : range;
+        x->whole[at][k] = tensor_leaf(x->s, TENSOR_F32, 1, &elements, slot->name);
+        x->pieces[at][k] = x->whole[at][k];
+    }
+    x->leaves[at] = x->handles[at] = x->whole[at][0];
+    return x->leaves[at];
+}
+
 static tensor_id add_slot(struct train_build *x, enum train_slot_kind kind, size_t item,
                           size_t state, const char *name)
 {
@@ -52,6 +81,8 @@ static tensor_id add_slot(struct train_build *x, enum train_slot_kind kind, size
                                 .bytes = view_bytes(&i->view)};
     if (kind == TRAIN_STATE && !train_slot_is_average(x->o->config, slot))
         slot->initial = optim_state_initial(&x->o->config->optim, state);
+    if (lies_in_pieces(x, slot))
+        return add_pieces(x, at);
     x->leaves[at] = kind == TRAIN_ITEM ? i->leaf
                     : kind == TRAIN_REST
                         ? i->rest
@@ -103,7 +134,9 @@ static enum ebb_status declare(struct train_build *x, struct ebb_error *err)
     x->step->slots = ebb_arena_calloc(x->arena, most, sizeof *x->step->slots);
     x->leaves = ebb_arena_calloc(x->arena, most, sizeof *x->leaves);
     x->handles = ebb_arena_calloc(x->arena, most, sizeof *x->handles);
-    if (!x->step->slots || !x->leaves || !x->handles)
+    x->pieces = ebb_arena_calloc(x->arena, most, sizeof *x->pieces);
+    x->whole = ebb_arena_calloc(x->arena, most, sizeof *x->whole);
+    if (!x->step->slots || !x->leaves || !x->handles || !x->pieces || !x->whole)
         return ebb_no_memory(err, most * sizeof *x->step->slots);
     for (size_t i = 0; i < items; i++) {
         const struct nn_item *item = nn_item_at(&x->b, i);
@@ -372,6 +405,12 @@ static size_t group_of(const struct train_config *c, const char *name)
 void train_build_update(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
                         const tensor_id *states, tensor_id *out)
 {
+    train_build_update_range(x, i, weights, rest, -1, states, out);
+}
+
+void train_build_update_range(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
+                              int64_t first, const tensor_id *states, tensor_id *out)
+{
     const struct optim_config *optim = &x->o->config->optim;
     const struct nn_item *item = nn_item_at(&x->b, x->trained[i]);
     size_t count = optim_state_count(optim);
@@ -382,7 +421,10 @@ void train_build_update(struct train_build *x, size_t i, tensor_id weights, tens
     unsigned flags = optim_flags(optim) | (is_bare && has_trust ? OPS_NO_TRUST : 0u);
     size_t group = x->o->is_plain ? 0 : group_of(x->o->config, item->name);
     tensor_id scalars = is_bare ? x->bare[group] : x->scalars[group];
-    if (rest.v)
+    struct ops_range range = {optim->kind, flags, scalars, g, weights, rest, first, states, count};
+    if (first >= 0)
+        ops_update_range(x->s, &range, out);
+    else if (rest.v)
         ops_update_split(x->s, optim->kind, flags, scalars, g, weights, rest, states, count, out);
     else
         ops_update(x->s, optim->kind, flags, scalars, g, weights, states, count, out);
@@ -397,6 +439,28 @@ static tensor_id move_average(struct train_build *x, tensor_id average, tensor_i
     return out[0];
 }
 
+/* One update after the other, each with its pieces of the states; out[0]: the weights behind all. */
+static void update_pieces(struct train_build *x, size_t i, tensor_id *out)
+{
+    size_t at = item_slot(x, i), rest = x->step->slots[at].rest, weights = rest ? 2 : 1;
+    size_t states = optim_state_count(&x->o->config->optim), first = state_slot(x, i, 0);
+    x->gradients[i] = ops_contiguous(x->s, x->gradients[i]);
+    out[0] = x->leaves[at];
+    out[1] = rest ? x->leaves[rest] : TENSOR_NONE;
+    for (size_t r = 0; r < x->step->slots[first].piece_count; r++) {
+        tensor_id old[OPS_UPDATE_STATES] = {0};
+        for (size_t k = 0; k < states; k++)
+            old[k] = x->whole[first + k][r];
+        train_build_update_range(x, i, out[0], rest ? out[1] : TENSOR_NONE,
+                                 (int64_t)r * x->o->range, old, out);
+        for (size_t k = 0; k < states; k++)
+            x->pieces[first + k][r] = out[weights + k];
+    }
+    x->handles[at] = out[0];
+    if (rest)
+        x->handles[rest] = out[1];
+}
+
 /* Newest gradients first: the backward pass ends with the first layers, and an update may follow
  * its gradient at once. */
 static enum ebb_status update(struct train_build *x, struct ebb_error *err)
@@ -408,6 +472,13 @@ static enum ebb_status update(struct train_build *x, struct ebb_error *err)
         tensor_id old[OPS_UPDATE_STATES] = {0}, out[2 + OPS_UPDATE_STATES];
         if (!x->gradients[i].v)
             continue;
+        if (states && x->pieces[state_slot(x, i, 0)]) {
+            update_pieces(x, i, out);
+            if (x->average.v)
+                x->handles[state_slot(x, i, states)] =
+                    move_average(x, x->leaves[state_slot(x, i, states)], out[0]);
+            continue;
+        }
         for (size_t k = 0; k < states; k++)
             old[k] = x->leaves[state_slot(x, i, k)];
         train_build_update(x, i, x->leaves[at], rest ? x->leaves[rest] : TENSOR_NONE, old, out);
@@ -434,7 +505,10 @@ static void keep(struct train_build *x)
         /* A buffer, or a weight that the model updates itself, has a newer handle than its leaf. */
         if (slot->kind == TRAIN_ITEM && !slot->rest && x->handles[i].v == x->leaves[i].v)
             x->handles[i] = nn_item_at(&x->b, slot->item)->id;
-        tensor_keep(x->s, x->handles[i]);
+        for (size_t k = 0; k < slot->piece_count; k++)
+            tensor_keep(x->s, x->pieces[i][k]);
+        if (!slot->piece_count)
+            tensor_keep(x->s, x->handles[i]);
     }
     tensor_id results[] = {x->loss, x->part, x->norm, x->answer};
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)
@@ -454,8 +528,11 @@ static uint32_t place(const struct train_build *x, const uint32_t *map, tensor_i
 static void find_places(struct train_build *x, const uint32_t *map)
 {
     struct train_step *st = x->step;
-    for (size_t i = 0; i < st->slot_count; i++)
+    for (size_t i = 0; i < st->slot_count; i++) {
         st->slots[i].tensor = place(x, map, x->leaves[i]);
+        for (size_t k = 0; k < st->slots[i].piece_count; k++)
+            st->slots[i].tensors[k] = place(x, map, x->whole[i][k]);
+    }
     for (size_t i = 0; i < st->input_count; i++)
         st->input_ids[i] = place(x, map, x->inputs[i]);
     for (size_t i = 0; i < st->target_count; i++)

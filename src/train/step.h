@@ -32,6 +32,9 @@ struct train_slot { /* a persistent leaf */
     struct tensor_view view; /* split weights: as F32, which they are to the world */
     uint64_t bytes;          /* of the view */
     uint32_t tensor;         /* leaf in the trace of the program it was described with */
+    uint32_t *tensors;       /* its leaves where it lies in pieces; NULL: it is one leaf */
+    uint64_t piece_bytes;    /* of each but the last */
+    size_t piece_count;
 };
 
 enum train_answer {
@@ -79,7 +82,8 @@ struct train_step_options {
     bool wants_scores;    /* TRAIN_EVAL: answers as scores, where they are one row a sample */
     bool is_plain; /* a model by itself (model.c): leaves where they are read first, updates in the
                       order of the weights, nothing hoisted, no slots, no labels of updates */
-    struct nn_stats *stats;         /* plain: filled; may be NULL */
+    struct nn_stats *stats; /* plain: filled; may be NULL */
+    int64_t range; /* elements: states of larger items are kept in pieces of it; 0: whole */
     const struct train_step *micro; /* TRAIN_APPLY: what fills the kept gradients. A parameter
                                        without one is not updated: no decay either. NULL: all are */
 };

@@ -105,6 +105,7 @@ struct train_config {
     const char *costs;              /* profile that decisions go by; NULL = what is built in */
     const char *rewrites; /* of the trace (ops_rewrites_parse); NULL = those on at the start */
     enum train_precision precision;
+    int64_t chunk; /* elements of a state that come and go together; 0: what suits the device */
     bool is_split; /* weights as a BF16 half and the 16 bits below */
     int threads;   /* 0 = all */
 };

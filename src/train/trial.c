@@ -21,6 +21,9 @@
 
 /* ---- programs ------------------------------------------------------------------------------- */
 
+#define RANGE_ON_CPU (INT64_C(1) << 20) /* elements of a moment that come and go together */
+#define RANGE_ON_DEVICE (INT64_C(1) << 24)
+
 static enum ebb_status build_step(struct train_trial *t, enum train_program_kind kind,
                                   int64_t batch, struct train_step *step, struct ebb_error *err)
 {
@@ -33,6 +36,10 @@ static enum ebb_status build_step(struct train_trial *t, enum train_program_kind
                                    .is_scaled = t->is_scaled && kind != TRAIN_EVAL,
                                    .wants_scores = t->options.wants_classes,
                                    .byte_inputs = t->byte_inputs,
+                                   .range = t->config.chunk > 0 ? t->config.chunk
+                                            : strcmp(train_engine_bits(t->engine), "cpu") == 0
+                                                ? RANGE_ON_CPU
+                                                : RANGE_ON_DEVICE,
                                    .micro = kind == TRAIN_APPLY ? &t->main : NULL};
     return train_step_build(&t->arena, &o, step, err);
 }
@@ -122,18 +129,41 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
     return EBB_OK;
 }
 
+struct slot_bytes { /* get or put */
+    unsigned char *to;
+    const unsigned char *from;
+    uint64_t count;
+};
+
+/* Bytes of a slot from `at` on, which may lie in several leaves. */
+static enum ebb_status pass_slot(struct train_trial *t, size_t slot, uint64_t at,
+                                 const struct slot_bytes *b, struct ebb_error *err)
+{
+    const struct train_slot *s = &t->main.slots[slot];
+    const struct train_program *p = t->main.program;
+    for (uint64_t done = 0, n; done < b->count; done += n) {
+        uint64_t k = s->piece_count ? (at + done) / s->piece_bytes : 0;
+        uint64_t from = at + done - k * s->piece_bytes;
+        uint32_t tensor = s->piece_count ? s->tensors[k] : s->tensor;
+        n = b->count - done;
+        if (s->piece_count && n > s->piece_bytes - from)
+            n = s->piece_bytes - from;
+        EBB_TRY(b->to ? train_engine_get(t->engine, p, tensor, from, b->to + done, n, err)
+                      : train_engine_put(t->engine, p, tensor, from, b->from + done, n, err));
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status get(struct train_trial *t, size_t slot, uint64_t at, void *bytes,
                            uint64_t count, struct ebb_error *err)
 {
-    return train_engine_get(t->engine, t->main.program, t->main.slots[slot].tensor, at, bytes,
-                            count, err);
+    return pass_slot(t, slot, at, &(struct slot_bytes){.to = bytes, .count = count}, err);
 }
 
 static enum ebb_status put(struct train_trial *t, size_t slot, uint64_t at, const void *bytes,
                            uint64_t count, struct ebb_error *err)
 {
-    return train_engine_put(t->engine, t->main.program, t->main.slots[slot].tensor, at, bytes,
-                            count, err);
+    return pass_slot(t, slot, at, &(struct slot_bytes){.from = bytes, .count = count}, err);
 }
 
 #define PIECE                                                                                      \
@@ -222,8 +252,12 @@ static enum ebb_status fill_slot(struct train_trial *t, size_t slot, float value
 {
     const struct train_slot *s = &t->main.slots[slot];
     float piece[4096];
-    if (value == 0.0f)
+    if (value == 0.0f && !s->piece_count)
         return train_engine_zero(t->engine, t->main.program, s->tensor, err);
+    for (size_t k = 0; k < s->piece_count && value == 0.0f; k++)
+        EBB_TRY(train_engine_zero(t->engine, t->main.program, s->tensors[k], err));
+    if (value == 0.0f)
+        return EBB_OK;
     for (size_t k = 0; k < sizeof piece / sizeof *piece; k++)
         piece[k] = value;
     for (uint64_t at = 0; at < s->bytes; at += sizeof piece)

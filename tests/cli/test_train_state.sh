@@ -55,6 +55,23 @@ for more in "optimizations.aggregation_frequency=2" "memory.precision=bf16 memor
     [ "$(value weights_sha256)" = "$want" ] || fail "$more: $(value weights_sha256), not $want"
 done
 
+# states of a tensor in pieces: the same bits and the same checkpoints, whole or not
+for chunk in 64 1000 4096; do
+    rm -rf ck
+    expect 0 "$ebb" train gpt.yaml --json --updates 6 --set memory.default_chunk_size=$chunk --host 8MiB --budget $((state / 2)) --checkpoint ck
+    [ "$(value weights_sha256)" = "$kept" ] || fail "chunk $chunk: $(value weights_sha256), not $kept"
+    diff <(cd free && find . -name '*.safetensors' -exec sha256sum {} + | sort) \
+         <(cd ck && find . -name '*.safetensors' -exec sha256sum {} + | sort) >diff.txt || fail "chunk $chunk: checkpoints differ: $(head -2 diff.txt)"
+done
+for more in "memory.precision=bf16 memory.master_weights=split" "opt.amsgrad=true" "optimizations.aggregation_frequency=2"; do
+    sets=()
+    for one in $more; do sets+=(--set "$one"); done
+    expect 0 "$ebb" train gpt.yaml --json --updates 4 "${sets[@]}"
+    want=$(value weights_sha256)
+    expect 0 "$ebb" train gpt.yaml --json --updates 4 "${sets[@]}" --set memory.default_chunk_size=777
+    [ "$(value weights_sha256)" = "$want" ] || fail "$more in pieces: $(value weights_sha256), not $want"
+done
+
 # far: memory that the host cannot read
 expect 0 "$ebb" train gpt.yaml --json --updates 6 --device far --host 8MiB --budget $((state / 2))
 [ "$(value weights_sha256)" = "$kept" ] || fail "far: $(value weights_sha256), not $kept"
