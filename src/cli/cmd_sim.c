@@ -80,20 +80,19 @@ static int read_policies(const struct settings *set, struct sim_job *job)
     const char *names[64];
     size_t count = 0;
     names[count++] = "none";
-    for (size_t i = 0; i < mem_policy_count && count < 64; i++)
+    for (size_t i = 0; i < mem_policy_total && count < 64; i++)
         names[count++] = mem_policies[i].name;
     for (size_t i = 0; i < set->policies.count; i++) {
         const char *name = set->policies.items[i];
         if (strcmp(name, "all") == 0) {
-            for (size_t p = 0; p < mem_policy_count && job->policy_count < SIM_MAX_POLICIES; p++)
+            bool has_tiers = set->host_bytes || set->file_bytes;
+            size_t all = has_tiers ? mem_policy_total : mem_policy_count;
+            for (size_t p = 0; p < all && job->policy_count < SIM_MAX_POLICIES; p++)
                 job->policies[job->policy_count++] = &mem_policies[p];
             continue;
         }
         const struct mem_policy *policy = mem_policy_find(name);
         if (!policy && strcmp(name, "none") != 0) {
-            static const char *const later[] = {"belady", "capuchin"};
-            if (ebb_name_index(name, later, sizeof later / sizeof *later) >= 0)
-                return cli_usage_error("policy %s: valid, but this build cannot run it yet", name);
             if (planner_find(name))
                 return cli_usage_error("%s is a planner, not a policy: use `ebb plan`", name);
             const char *near = ebb_nearest(name, names, count);
@@ -101,6 +100,8 @@ static int read_policies(const struct settings *set, struct sim_job *job)
                                    near ? ", did you mean " : "", near ? near : "",
                                    near ? "?" : "");
         }
+        if (policy && policy->sight && !(set->host_bytes || set->file_bytes))
+            return cli_usage_error("policy %s copies to lower tiers: add --host or --file", name);
         if (job->policy_count == SIM_MAX_POLICIES)
             return cli_usage_error("more than %d policies", SIM_MAX_POLICIES);
         job->policies[job->policy_count++] = policy;
@@ -317,9 +318,10 @@ static char *full_description(void)
     struct ebb_str s = {0};
     ebb_str_add(&s, description);
     ebb_str_printf(&s, "  %-14s %s\n", "none", "never evict");
-    for (size_t i = 0; i < mem_policy_count; i++)
+    for (size_t i = 0; i < mem_policy_total; i++)
         ebb_str_printf(&s, "  %-14s %s\n", mem_policies[i].name, mem_policies[i].help);
-    ebb_str_printf(&s, "  %-14s %s", "all", "every policy of this list");
+    ebb_str_printf(&s, "  %-14s %s", "all",
+                   "every policy of this list; belady and capuchin with a tier");
     return ebb_str_take(&s);
 }
 

@@ -119,7 +119,8 @@ static uint32_t places_to_look(struct mem_manager *m, uint32_t segments[2 * PLAC
 {
     uint32_t victims[PLACES], count = 0;
     uint32_t holes = mem_slab_largest(&m->slab[0], segments, PLACES);
-    while (count < PLACES && m->c.policy->numerator != MEM_RANDOM && !m->c.sampling) {
+    while (count < PLACES && m->c.policy->numerator != MEM_RANDOM && !m->c.policy->sight &&
+           !m->c.sampling) {
         uint32_t s = mem_victim_next(m);
         if (s == MEM_NONE)
             break;

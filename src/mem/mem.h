@@ -33,6 +33,15 @@ enum mem_numerator {
     MEM_RANDOM, /* no score: uniform choice */
 };
 
+/* What a policy knows of the future. The trace is known, so it may know when a storage is read next;
+ * only copies to lower tiers make that worth much. */
+enum mem_sight {
+    MEM_BLIND,    /* nothing: the past decides, by the score above */
+    MEM_FARTHEST, /* whose next use is farthest leaves, by a copy (Belady) */
+    MEM_FREE,     /* whose copies out and in end longest before its next use leaves by a copy; where
+                     none ends before, the least (time to make it again) / bytes is dropped (Capuchin) */
+};
+
 enum mem_way { MEM_DROP = 1u << 0, MEM_HOST = 1u << 1, MEM_FILE = 1u << 2 };
 
 struct mem_policy {
@@ -41,10 +50,12 @@ struct mem_policy {
     enum mem_numerator numerator;
     bool by_size, by_stale;
     const char *help;
+    enum mem_sight sight;
 };
 
 extern const struct mem_policy mem_policies[];
-extern const size_t mem_policy_count;
+extern const size_t mem_policy_count; /* the blind ones; those that see follow */
+extern const size_t mem_policy_total;
 
 /* By name or alias; NULL when unknown. */
 const struct mem_policy *mem_policy_find(const char *name);

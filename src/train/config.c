@@ -27,18 +27,15 @@ static const char *policy_name(size_t i)
 {
     if (i == 0)
         return "none";
-    if (i - 1 < mem_policy_count)
+    if (i - 1 < mem_policy_total)
         return mem_policies[i - 1].name;
-    i -= 1 + mem_policy_count;
+    i -= 1 + mem_policy_total;
     return i < planner_count ? planner_table[i].name : NULL;
 }
 
-/* Those that are designed and not built are valid in a file; submission and training refuse them
- * (exp/config/unbuilt.c). */
 static bool is_policy(const char *name)
 {
-    return strcmp(name, "none") == 0 || mem_policy_find(name) || planner_find(name) ||
-           ebb_words_find("belady capuchin", name, strlen(name), NULL);
+    return strcmp(name, "none") == 0 || mem_policy_find(name) || planner_find(name);
 }
 
 #define ROW(...) EBB_KEY_ROW(struct train_group, __VA_ARGS__)
@@ -93,7 +90,7 @@ static const struct ebb_key memory_rows[] = {
         .words = "fp32 split"),
     ROW("default_chunk_size", INT, config.chunk,
         "elements of optimizer state that come and go together; default: 1048576, on a GPU "
-        "16777216",
+        "16777216, or a quarter",
         .bounds = "> 0, <= 1073741824"),
     ROW("device", TEXT, config.device, "where steps run", .words = "cpu cuda far"),
     ROW("costs", TEXT, config.costs, "profile whose times and links decide", .flags = 0),

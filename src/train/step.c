@@ -9,6 +9,8 @@
 #include "grad/grad.h"
 #include "ops/ops.h"
 
+#define MOST_PIECES 4 /* of a state, unless somebody asks for more */
+
 static void label(struct train_build *x, const char *text)
 {
     if (!x->o->is_plain)
@@ -45,10 +47,18 @@ static bool lies_in_pieces(const struct train_build *x, const struct train_slot 
            tensor_count(&slot->view) > x->o->range && !train_slot_is_average(x->o->config, slot);
 }
 
+/* Elements of a piece: as asked for, or so many that there are few pieces. It depends on the shape
+ * alone. */
+static int64_t range_of(const struct train_build *x, int64_t n)
+{
+    int64_t least = x->o->config->chunk > 0 ? 1 : (n + MOST_PIECES - 1) / MOST_PIECES;
+    return least > x->o->range ? least : x->o->range;
+}
+
 static tensor_id add_pieces(struct train_build *x, size_t at)
 {
     struct train_slot *slot = &x->step->slots[at];
-    int64_t n = tensor_count(&slot->view), range = x->o->range;
+    int64_t n = tensor_count(&slot->view), range = range_of(x, n);
     size_t count = (size_t)((n + range - 1) / range);
     x->pieces[at] = ebb_arena_calloc(x->arena, count, sizeof **x->pieces);
     x->whole[at] = ebb_arena_calloc(x->arena, count, sizeof **x->whole);
@@ -452,7 +462,8 @@ static void update_pieces(struct train_build *x, size_t i, tensor_id *out)
         for (size_t k = 0; k < states; k++)
             old[k] = x->whole[first + k][r];
         train_build_update_range(x, i, out[0], rest ? out[1] : TENSOR_NONE,
-                                 (int64_t)r * x->o->range, old, out);
+                                 (int64_t)(r * x->step->slots[first].piece_bytes / sizeof(float)),
+                                 old, out);
         for (size_t k = 0; k < states; k++)
             x->pieces[first + k][r] = out[weights + k];
     }

@@ -426,10 +426,11 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
                                      .is_online = t->options.is_online,
                                      .samples = t->options.samples,
                                      .ignores_small = t->options.ignores_small};
-    if (c->policy && strcmp(c->policy, "none") != 0 && !mem_policy_find(c->policy) &&
-        !planner_find(c->policy))
-        return ebb_fail(err, EBB_EUNSUPPORTED,
-                        "memory.policy: %s: valid, but this build cannot run it yet", c->policy);
+    const struct mem_policy *policy = c->policy ? mem_policy_find(c->policy) : NULL;
+    if (policy && policy->sight && !c->host_bytes && !c->file_bytes)
+        return ebb_fail(err, EBB_EINPUT,
+                        "memory.policy: %s copies to lower tiers: give memory.host or memory.file",
+                        policy->name);
     if (c->costs)
         EBB_TRY(profile_load(c->costs, &t->costs, err));
     o.costs = t->costs;

@@ -17,6 +17,10 @@ contains out "Usage: ebb sim"
 contains out "Examples:"
 [[ $(<"$source_dir/docs/cli/sim.md") == *"$(<out)"* ]] || fail "docs/cli/sim.md does not repeat 'ebb sim --help'"
 
+# policies that see the future copy: they want a tier
+expect 2 "$ebb" sim small.trace --policy belady --ratio 0.5
+contains err "belady copies to lower tiers: add --host or --file"
+
 "$ebb" trace make transformer --layers 2 --bytes 64KiB --weight-bytes 32KiB -o small.trace >/dev/null || fail make
 "$ebb" trace make random --ops 150 --seed 5 --views --mutation --multi-output --workspace --once --spread 1 -o random.trace >/dev/null
 "$ebb" trace make chain --layers 20 -o chain.log >/dev/null 2>&1

@@ -159,12 +159,19 @@ expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --resume halves
 expect 0 "$ebb" train gpt.yaml --updates 3 --set memory.precision=bf16 --checkpoint fulls
 expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --resume fulls
 [ "$(value updates)" = 6 ] || fail "split weights do not go on from fp32 ones: $out"
-# a policy that is designed and not written: valid, and refused before anything starts
-{ grep -v '^memory' gpt.yaml; echo 'memory: {policy: belady}'; } >belady.yaml
-expect 0 "$ebb" experiment validate belady.yaml
-grep -q "note: memory.policy: valid, but this build cannot run it yet" out || fail "no note about belady"
-expect 1 "$ebb" train gpt.yaml --set memory.policy=belady
-grep -q "memory.policy: valid, but this build cannot run it yet" err || fail "belady is not refused"
+# policies that copy need somewhere to copy to
+expect 0 "$ebb" train gpt.yaml --json --updates 3
+same=$(value weights_sha256) half=$((($(value floor_bytes) + $(value peak_bytes)) / 2))
+for policy in belady capuchin; do
+    expect 2 "$ebb" train gpt.yaml --set memory.policy=$policy --set memory.budget=$half
+    [[ $err == *"$policy copies to lower tiers: give memory.host or memory.file"* ]] || fail "$policy without a tier: $err"
+    for tier in --host --file; do
+        expect 0 "$ebb" train gpt.yaml --json --updates 3 --set memory.policy=$policy --budget $half $tier 64MiB
+        [ "$(value weights_sha256)" = "$same" ] || fail "$policy with $tier: $out"
+        [ "$policy" = capuchin ] || [ "$(value remat_ops)" = 0 ] || fail "belady makes something again: $out"
+        [ "$(value swapped_bytes)" -gt 0 ] || fail "$policy copies nothing: $out"
+    done
+done
 expect 2 "$ebb" train gpt.yaml --set memory.master_weights=split
 [[ $err == *"precision: bf16"* ]] || fail "split weights in fp32: $err"
 

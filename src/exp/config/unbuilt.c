@@ -82,7 +82,6 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"optimizations.auto_tune_tensor_fusion", "true with several slots", ONE_SLOT, uses_fusion},
     {"optimizations.mixed_precision", "O1, O2, O3",
      "lower precision is asked for by memory.precision: bf16, fp16", NULL},
-    {"memory.policy", "belady, capuchin", "the policy is not written", NULL},
 };
 
 const size_t exp_unbuilt_count = sizeof exp_unbuilt_table / sizeof exp_unbuilt_table[0];
