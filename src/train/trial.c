@@ -169,13 +169,13 @@ static enum ebb_status put(struct train_trial *t, size_t slot, uint64_t at, cons
 #define PIECE                                                                                      \
     262144 /* elements that pass at once: few, so that memory beside the budget is little */
 
-struct halves {
+struct train_halves {
     uint16_t high[PIECE], rest[PIECE];
     float whole[PIECE];
 };
 
-static bool read_split(struct train_trial *t, size_t slot, struct halves *h, tensor_sink *reader,
-                       void *context)
+static bool read_split(struct train_trial *t, size_t slot, struct train_halves *h,
+                       tensor_sink *reader, void *context)
 {
     const struct train_slot *s = &t->main.slots[slot];
     uint64_t n = (uint64_t)tensor_count(&s->view);
@@ -195,14 +195,13 @@ static bool read_split(struct train_trial *t, size_t slot, struct halves *h, ten
 bool train_slot_read(struct train_trial *t, size_t slot, tensor_sink *reader, void *context)
 {
     const struct train_slot *s = &t->main.slots[slot];
-    struct halves *h = ebb_alloc(sizeof *h);
-    bool is_good = h && (!s->rest || read_split(t, slot, h, reader, context));
+    struct train_halves *h = t->halves;
+    bool is_good = !s->rest || read_split(t, slot, h, reader, context);
     for (uint64_t at = 0; at < s->bytes && is_good && !s->rest; at += sizeof h->whole) {
         uint64_t left = s->bytes - at, count = left < sizeof h->whole ? left : sizeof h->whole;
         is_good = get(t, slot, at, h->whole, count, NULL) == EBB_OK &&
                   reader(context, h->whole, (size_t)count);
     }
-    ebb_free(h);
     return is_good;
 }
 
@@ -228,11 +227,11 @@ enum ebb_status train_slot_write(struct train_trial *t, size_t slot, const void 
                                  struct ebb_error *err)
 {
     const struct train_slot *s = &t->main.slots[slot];
-    struct halves *h;
+    struct train_halves *h = t->halves;
+    enum ebb_status status = EBB_OK;
     if (!s->rest)
         return put(t, slot, 0, values, s->bytes, err);
     uint64_t n = (uint64_t)tensor_count(&s->view);
-    enum ebb_status status = ebb_new(&h, 1, sizeof *h, err);
     for (uint64_t at = 0; at < n && status == EBB_OK; at += PIECE) {
         uint64_t count = n - at < PIECE ? n - at : PIECE, bytes = count * sizeof *h->high;
         memcpy(h->whole, (const unsigned char *)values + at * sizeof *h->whole,
@@ -242,7 +241,6 @@ enum ebb_status train_slot_write(struct train_trial *t, size_t slot, const void 
         status = put(t, slot, at * sizeof *h->high, h->high, bytes, err);
         EBB_THEN(status, put(t, s->rest, at * sizeof *h->rest, h->rest, bytes, err));
     }
-    ebb_free(h);
     return status;
 }
 
@@ -442,6 +440,7 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     EBB_TRY(train_open_data(t, err));
     EBB_TRY(nn_config_check(&t->net, err));
     EBB_TRY(train_engine_create(&t->engine, &o, err));
+    EBB_TRY(ebb_new(&t->halves, 1, sizeof *t->halves, err));
     if (t->set)
         EBB_TRY(train_open_loader(t, err));
     EBB_TRY(make_programs(t, err));
@@ -495,6 +494,7 @@ void train_trial_destroy(struct train_trial *t)
     trace_destroy(t->eval.trace);
     trace_destroy(t->rest.trace);
     train_engine_destroy(t->engine);
+    ebb_free(t->halves);
     profile_destroy(t->costs);
     optim_schedule_destroy(t->schedule);
     for (size_t g = 0; g < TRAIN_GROUPS; g++)

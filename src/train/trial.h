@@ -29,7 +29,8 @@ struct train_ahead {
 
 struct train_trial {
     struct ebb_arena arena;
-    struct train_config config; /* its pointers live in the caller's arena */
+    struct train_halves *halves; /* a piece of a slot on its way (trial.c) */
+    struct train_config config;  /* its pointers live in the caller's arena */
     struct train_options options;
     struct nn_config net; /* adapted */
     struct data_set *set; /* NULL: everything is generated */
