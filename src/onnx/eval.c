@@ -135,6 +135,19 @@ enum ebb_status onnx_take(struct onnx_call *c, int64_t count, void *pointer, siz
 
 #define SPAN (INT64_C(1) << 31)
 
+#define MOST_STEPS (INT64_C(1) << 34)
+
+enum ebb_status onnx_work(struct onnx_call *c, const int64_t *factors, size_t count)
+{
+    int64_t steps = 1;
+    for (size_t i = 0; i < count; i++)
+        if (__builtin_mul_overflow(steps, factors[i] > 1 ? factors[i] : 1, &steps) ||
+            steps > MOST_STEPS)
+            return ebb_fail(c->err, EBB_ELIMIT, "%s: more than 2^34 steps on the host",
+                            c->node->op);
+    return EBB_OK;
+}
+
 static enum ebb_status shape(struct onnx_value *v, int type, int rank, const int64_t *dims,
                              struct ebb_error *err)
 {

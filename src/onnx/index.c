@@ -292,6 +292,7 @@ static enum ebb_status top_k(struct onnx_call *c)
     struct onnx_value places;
     EBB_TRY(onnx_make_value(c, &places, ONNX_INT64, x->rank, dims));
     EBB_TRY(onnx_take(c, size, &order, sizeof *order));
+    EBB_TRY(onnx_work(c, (int64_t[]){x->count, k}, 2));
     int64_t inner = onnx_product(x->dims, axis + 1, x->rank),
             outer = onnx_product(x->dims, 0, axis);
     for (int64_t o = 0; o < outer; o++)

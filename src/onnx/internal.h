@@ -119,6 +119,9 @@ static inline bool onnx_is_float(const struct onnx_value *v)
 {
     return v->number != NULL || onnx_type_is_float(v->type);
 }
+/* EBB_ELIMIT where a loop over all of these would take more than some minutes: sizes of windows and of
+ * results are not bounded by the bytes of a file. */
+enum ebb_status onnx_work(struct onnx_call *c, const int64_t *factors, size_t count);
 /* Only numbers: EBB_EUNSUPPORTED for the rest. */
 enum ebb_status onnx_need_floats(struct onnx_call *c, size_t i);
 /* A dimension, counted from the end where negative. */

@@ -10,7 +10,8 @@
  *            is refused is refused before memory is taken for it.
  *         O2 nodes stand in an order in which every value is made before it is read; each value is
  *            made once. So there are no cycles.
- *         O3 a computation takes at most the bytes it is given (onnx_eval.room).
+ *         O3 a computation takes at most the bytes it is given (onnx_eval.room), and an op at most
+ *            2^34 steps.
  *         O4 an op that is not known, or not in this version, is refused by name and version
  *            (EBB_EUNSUPPORTED); so is a type. */
 #ifndef EBB_ONNX_ONNX_H

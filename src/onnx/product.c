@@ -50,6 +50,7 @@ static enum ebb_status multiply(struct onnx_call *c, const struct onnx_value *a,
     if (!is_column)
         out_dims[out_rank++] = n;
     EBB_TRY(onnx_make(c, 0, type, out_rank, out_dims));
+    EBB_TRY(onnx_work(c, (int64_t[]){c->out[0].count, k}, 2));
     struct onnx_walk w = {.rank = rank, .dims = dims};
     for (int64_t o = 0; o < outer; o++) {
         for (int64_t i = 0; i < m; i++)
@@ -144,6 +145,7 @@ static enum ebb_status gemm(struct onnx_call *c)
     if (k != b->dims[tb])
         return onnx_no(c, "sizes %" PRId64 " and %" PRId64 " do not fit", k, b->dims[tb]);
     EBB_TRY(onnx_make(c, 0, a->type, 2, (int64_t[]){m, n}));
+    EBB_TRY(onnx_work(c, (int64_t[]){m, n, k}, 3));
     if (bias) {
         if (bias->rank > 2)
             return onnx_no(c, "C has %d dimensions", bias->rank);
@@ -294,6 +296,7 @@ static enum ebb_status einsum(struct onnx_call *c)
             }
         }
     }
+    EBB_TRY(onnx_work(c, &total, 1));
     for (int64_t n = 0; n < total; n++) {
         int64_t o[3] = {0, 0, 0};
         for (int k = 0; k < count; k++)
@@ -345,6 +348,7 @@ static enum ebb_status det(struct onnx_call *c)
     int64_t n = x->dims[x->rank - 1];
     EBB_TRY(onnx_make(c, 0, x->type, x->rank - 2, x->dims));
     EBB_TRY(onnx_take(c, n * n, &m, sizeof *m));
+    EBB_TRY(onnx_work(c, (int64_t[]){x->count, n}, 2));
     for (int64_t i = 0; i < c->out[0].count; i++) {
         memcpy(m, x->number + i * n * n, (size_t)(n * n) * sizeof *m);
         onnx_set(&c->out[0], i, determinant(m, n));

@@ -149,6 +149,7 @@ static enum ebb_status recurrent(struct onnx_call *c)
     bool is_batch_first = onnx_attr_int(c->node, "layout", 0) != 0;
     bool is_reverse = strcmp(onnx_attr_text(c->node, "direction", ""), "reverse") == 0;
     int64_t g = v.gates, n = v.hidden, dirs = v.directions;
+    EBB_TRY(onnx_work(c, (int64_t[]){v.steps, v.batch, dirs, g * n, n + v.in}, 5));
     EBB_TRY(onnx_make(c, 0, type, 4,
                       is_batch_first ? (int64_t[]){v.batch, v.steps, dirs, n}
                                      : (int64_t[]){v.steps, dirs, v.batch, n}));

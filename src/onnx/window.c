@@ -117,6 +117,8 @@ static enum ebb_status convolve(struct onnx_call *c, const struct conv *v, int t
     dims[1] = v->w->dims[0];
     memcpy(dims + 2, win.out, (size_t)nd * sizeof *dims);
     EBB_TRY(onnx_make(c, 0, type, v->x->rank, dims));
+    EBB_TRY(onnx_work(
+        c, (int64_t[]){c->out[0].count, v->w->dims[0] ? v->w->count / v->w->dims[0] : 0}, 2));
     struct onnx_walk w = {.rank = v->x->rank, .dims = c->out[0].dims};
     for (int64_t i = 0; i < c->out[0].count; i++) {
         onnx_set(&c->out[0], i, one_place(v, &win, w.at[0], w.at[1], w.at + 2));
@@ -233,6 +235,7 @@ static enum ebb_status conv_transpose(struct onnx_call *c)
     dims[1] = k->dims[1] * groups;
     memcpy(dims + 2, win.out, (size_t)nd * sizeof *dims);
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, dims));
+    EBB_TRY(onnx_work(c, (int64_t[]){x->count, k->dims[0] ? k->count / k->dims[0] : 0}, 2));
     EBB_TRY(onnx_take(c, c->out[0].count, &sum, sizeof *sum));
     int64_t area = onnx_product(win.kernel, 0, nd), places = onnx_product(dims, 2, nd + 2);
     int64_t per = k->dims[1], in_per = x->dims[1] / groups;
@@ -332,6 +335,8 @@ static enum ebb_status pool(struct onnx_call *c)
     memcpy(dims, x->dims, sizeof dims);
     memcpy(dims + 2, win.out, (size_t)nd * sizeof *dims);
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, dims));
+    EBB_TRY(onnx_work(c, win.kernel, (size_t)nd));
+    EBB_TRY(onnx_work(c, (int64_t[]){c->out[0].count, onnx_product(win.kernel, 0, nd)}, 2));
     bool has_places = onnx_wants(c, 1);
     if (has_places)
         EBB_TRY(onnx_make(c, 1, ONNX_INT64, x->rank, dims));
@@ -424,6 +429,7 @@ static enum ebb_status lrn(struct onnx_call *c)
         return onnx_no(c, "channels and a size are needed");
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, x->dims));
     int64_t ch = x->dims[1], inner = onnx_product(x->dims, 2, x->rank);
+    EBB_TRY(onnx_work(c, (int64_t[]){x->count, n < ch ? n : ch}, 2));
     for (int64_t i = 0; i < x->count; i++) {
         int64_t k = i / inner % ch, from = k - (n - 1) / 2, to = k + n / 2;
         double sum = 0;

@@ -108,6 +108,40 @@ TEST(an_op_or_version__is_refused_by_name)
     CHECK(strstr(err.message, "com.microsoft"));
 }
 
+TEST(windows_larger_than_everything__take_no_time)
+{
+    struct ebb_arena arena = {0};
+    struct ebb_error err;
+    int64_t kernel[2] = {1 << 29, 1 << 29}, pads[4] = {1 << 29, 1 << 29, 1 << 29, 1 << 29};
+    struct onnx_attr attrs[2] = {
+        {.name = "kernel_shape", .kind = ONNX_ATTR_INTS, .integers = kernel, .count = 2},
+        {.name = "pads", .kind = ONNX_ATTR_INTS, .integers = pads, .count = 4}};
+    int64_t strides[2] = {1 << 30, 1 << 30};
+    struct onnx_attr more = {
+        .name = "strides", .kind = ONNX_ATTR_INTS, .integers = strides, .count = 2};
+    struct onnx_attr all[3] = {attrs[0], attrs[1], more};
+    double x[1] = {1};
+    struct onnx_value in = {.type = ONNX_FLOAT,
+                            .rank = 4,
+                            .dims = {1, 1, 1, 1},
+                            .count = 1,
+                            .number = x},
+                      out;
+    struct onnx_node n = {.op = "MaxPool",
+                          .domain = "",
+                          .name = "",
+                          .in = (uint32_t[]){0},
+                          .in_count = 1,
+                          .out = (uint32_t[]){1},
+                          .out_count = 1,
+                          .attrs = all,
+                          .attr_count = 3};
+    struct onnx_eval e = {.arena = &arena, .opset = 13, .room = 1 << 20};
+    CHECK_EQ(onnx_eval_node(&e, &n, &in, &out, &err), EBB_ELIMIT);
+    CHECK(strstr(err.message, "steps"));
+    ebb_arena_fini(&arena);
+}
+
 /* ---- bytes by hand ---------------------------------------------------------------------------- */
 
 static void add_varint(struct ebb_str *s, uint64_t v)
