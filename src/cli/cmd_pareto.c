@@ -212,7 +212,8 @@ static int measure(const struct settings *o, const char *path, const struct harn
         return cli_report(&err);
     if (!o->is_json) {
         print_results(&results);
-        printf("results: %s/data.json\n", o->output);
+        printf("results: %s/data.json ('ebb plot' draws them, 'ebb report %s' makes a page)\n",
+               o->output, o->output);
     }
     return 0;
 }

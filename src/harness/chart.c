@@ -239,6 +239,13 @@ static enum ebb_status fill_slowdown(struct ebb_arena *arena, const struct scope
         EBB_TRY(
             add_references(&d, s, model, s->model ? "#555555" : plot_color(model, order - 1), err));
     }
+    double left = INFINITY, right = -INFINITY;
+    for (size_t i = 0; i < d.count; i++)
+        for (size_t k = 0; k < d.series[i].count; k++) {
+            left = fmin(left, d.series[i].x[k]);
+            right = fmax(right, d.series[i].x[k]);
+        }
+    double edge = right > left ? 0.04 * (right - left) : 0.1; /* points keep off the axes */
     struct plot_mark *one = ebb_arena_calloc(arena, 1, sizeof *one);
     if (one)
         *one = (struct plot_mark){.at = 1, .is_dashed = true, .label = "baseline"};
@@ -252,8 +259,8 @@ static enum ebb_status fill_slowdown(struct ebb_arena *arena, const struct scope
                                  .series_count = d.count,
                                  .marks = one,
                                  .mark_count = one != NULL,
-                                 .x_min = NAN,
-                                 .x_max = NAN,
+                                 .x_min = left <= right ? left - edge : NAN,
+                                 .x_max = left <= right ? right + edge : NAN,
                                  .y_min = d.bottom,
                                  .y_max = d.top};
     *above += d.above;

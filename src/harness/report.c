@@ -65,7 +65,7 @@ static const char style[] =
     "table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .7em;text-align:right;"
     "border-bottom:1px solid #eee}th:first-child,td:first-child,th:nth-child(2),td:nth-child(2)"
     "{text-align:left}tr.failed td{color:#b00020}svg,img{max-width:100%;height:auto;margin:.5em 0}"
-    "p.soft{color:#666}";
+    "p.soft{color:#666}tr td.why{text-align:left}";
 
 static void begin_page(struct page *p)
 {
@@ -129,7 +129,7 @@ static void add_setting(struct page *p, const struct harness_results *r,
     add_cell(p->out, s->memory_budget > 0 ? s->memory_budget / 1e6 : NAN, "%.6g");
     add_cell(p->out, harness_setting_ratio(r, s), "%.3f");
     if (s->error) {
-        ebb_str_add(p->out, "<td colspan=\"4\">failed: ");
+        ebb_str_add(p->out, "<td class=\"why\" colspan=\"4\">failed: ");
         add_text(p->out, s->error);
         ebb_str_add(p->out, "</td>");
     } else {
@@ -223,7 +223,8 @@ static void add_image(struct page *p, const char *name, const struct ebb_file_vi
 /* Objects of other programs are none of ours, and said nothing about. */
 static bool is_results(const struct ebb_file_view *view)
 {
-    return memmem(view->data, view->length, "\"specific_params\"", 17) != NULL;
+    return memmem(view->data, view->length, "\"specific_params\"", 17) != NULL &&
+           memmem(view->data, view->length, "\"summary\"", 9) != NULL;
 }
 
 static enum ebb_status add_content(struct page *p, const char *name,

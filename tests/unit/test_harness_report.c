@@ -116,8 +116,9 @@ TEST(folder__becomes_one_page_that_loads_nothing)
     put("data.json", RESULTS);
     put("sub/run.log", log_text);
     put("sub/other.json", "{\"mine\": 1}");
+    put("errors.json", "{\"x\": {\"net\": [{\"specific_params\": {}, \"msg\": 1}]}}");
     put("chart.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>");
-    put("torn.json", "{\"a\": [{\"specific_params\": {");
+    put("torn.json", "{\"a\": [{\"summary\": 1, \"specific_params\": {");
     struct harness_report report = {.folder = folder, .title = "a & b"};
     CHECK_OK(harness_report_make(&report, &page, &what, &err), &err);
     CHECK_EQ(what.results, 1);
