@@ -155,7 +155,7 @@ static void find_range(const struct harness_charts *w, double *bottom, double *t
         }
     }
     *top = *top < MOST_SLOWDOWN ? *top * 1.06 : MOST_SLOWDOWN * 1.03;
-    *bottom *= 0.97;
+    *bottom -= 0.04 * (*top - *bottom);
 }
 
 static size_t list_types(const struct harness_results *r, const char **types)

@@ -38,7 +38,7 @@ expect 2 "$ebb" plot data.json --only slowdon
 expect 2 "$ebb" plot data.json --only throughput
 contains err "nothing to draw"
 expect 2 "$ebb" plot data.json --format gif -o charts
-echo '{"net": [{"specific_params": 3}]}' >broken.json
+echo '{"net": [{"specific_params": 3, "summary": 1}]}' >broken.json
 expect 2 "$ebb" plot broken.json
 contains err "broken.json:1:"
 printf 'update,name,value\n1,loss,3\n2,loss,2\n' >train.csv
