@@ -88,13 +88,16 @@ static int run_golden(int argc, char **argv)
         {"dump", 0, CLI_STRING, &set.request.dump, "FILE",
          "write what was computed as safetensors"},
         {"threads", 0, CLI_INT, &set.request.threads, "N", "threads of the kernels (default 1)"},
+        {"device", 0, CLI_STRING, &set.request.device, "NAME",
+         "where the ops run: cpu (default), cuda (docs/gpu.md) or far"},
         {"library", 0, CLI_FLAG, &set.request.is_library, NULL,
          "small convolutions by the library, too, as large ones are"},
         {"verbose", 'v', CLI_FLAG, &set.request.is_verbose, NULL, "print every case"},
         {"json", 0, CLI_FLAG, &set.is_json, NULL, "print the counts as JSON"},
     };
     return judge(
-        dev_golden, &set, "ebb dev golden DIR [--dump FILE] [--threads N] [--library] [--verbose]",
+        dev_golden, &set,
+        "ebb dev golden DIR [--dump FILE] [--threads N] [--device NAME] [--library] [--verbose]",
         "Run the reference vectors in DIR through the engine: ops with their gradients, "
         "optimizers, rates, reduced precision, random numbers, small trainings, batch "
         "arithmetic, file formats. Leaves with 1 when a case gave other numbers, with 2 when a "

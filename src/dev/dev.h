@@ -25,7 +25,8 @@ struct dev_request {
     bool is_verbose;  /* golden, checkmate: about passed ones, too */
     int64_t threads;  /* of the kernels; cases at a time */
 
-    bool is_library; /* golden: small convolutions by the library, too */
+    bool is_library;    /* golden: small convolutions by the library, too */
+    const char *device; /* golden: where ops run: NULL or cpu, far, cuda */
 
     const char *only;         /* checkmate: graphs whose file name has this text; NULL = all */
     const char *const *kinds; /* checkmate: folders; none = all */

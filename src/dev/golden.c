@@ -14,6 +14,7 @@
 #include "base/heap.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "dev/far.h"
 #include "dev/golden.h"
 
 #define JSON_BYTES ((size_t)256 << 20)
@@ -226,7 +227,8 @@ bool dev_run_finish(struct dev_run *run)
 bool dev_run_go(struct dev_run *run)
 {
     struct ebb_error err = {.status = EBB_OK};
-    if (ops_host_run(&run->host, &err) != EBB_OK)
+    struct dev_far *far = run->j->far;
+    if ((far ? dev_far_run(far, &run->host, &err) : ops_host_run(&run->host, &err)) != EBB_OK)
         dev_refuse(run->j, "%s", err.message);
     return err.status == EBB_OK;
 }
@@ -373,8 +375,10 @@ enum ebb_status dev_golden(const struct dev_request *request, struct dev_counts 
 {
     struct dev_judge j;
     dev_judge_init(&j, request, "FAIL ");
+    bool is_far = request->device && strcmp(request->device, "cpu") != 0;
     enum ebb_status status =
-        ops_backend_create(&j.backend, NULL, NULL, NULL, (int)request->threads, err);
+        is_far ? dev_far_create(&j.far, request->device, (int)request->threads, &j.backend, err)
+               : ops_backend_create(&j.backend, NULL, NULL, NULL, (int)request->threads, err);
     if (status == EBB_OK && request->is_library)
         ops_backend_set_passes(j.backend, OPS_PASS_LAYOUT | OPS_PASS_NORM | OPS_PASS_WINOGRAD);
     if (status == EBB_OK)
@@ -382,6 +386,7 @@ enum ebb_status dev_golden(const struct dev_request *request, struct dev_counts 
     if (status == EBB_OK && request->dump)
         status = tensor_file_write(request->dump, j.tensors, j.tensor_count, err);
     ops_backend_destroy(j.backend);
+    dev_far_destroy(j.far);
     ebb_free(j.tensors);
     return dev_judge_fini(&j, status, counts, err);
 }

@@ -19,7 +19,8 @@ struct dev_judge {
     char name[320];      /* of the case being run */
     bool is_failed, is_skipped;
 
-    void *backend; /* golden: kernel context */
+    void *backend;       /* golden: kernel context */
+    struct dev_far *far; /* golden: the device; NULL: cpu */
     struct tensor_to_write
         *tensors; /* golden: the dump is of tensors; names and data in the arena */
     size_t tensor_count, tensor_capacity;

@@ -9,9 +9,9 @@ more=$source_dir/tests/golden/more
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-expect() { # expect DESCRIPTION STATUS PATTERN FOLDER
+expect() { # expect DESCRIPTION STATUS PATTERN FOLDER [OPTION...]
     local text status
-    text=$("$ebb" dev golden "$4" 2>&1)
+    text=$("$ebb" dev golden "${@:4}" 2>&1)
     status=$?
     if [ $status -ne "$2" ] || ! [[ $text =~ $3 ]]; then
         echo "FAIL: $1: status $status instead of $2, or no match for '$3' in:"
@@ -35,6 +35,9 @@ for isa in AVX2 SSE41; do
         "$source_dir/tests/golden/engine"
 done
 unset ONEDNN_MAX_CPU_ISA
+expect "reference vectors where the host cannot read" 0 '^[1-9][0-9]+ passed, 0 failed, 0 skipped$' \
+    "$source_dir/tests/golden/engine" --device far
+expect "an unknown device" 2 'allowed: cpu, cuda, far' "$more" --device moon
 expect "no folder" 2 'cannot be read' "$work/nowhere"
 mkdir "$work/empty"
 expect "an empty folder" 2 'has no cases' "$work/empty"
