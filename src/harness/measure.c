@@ -243,7 +243,8 @@ static enum ebb_status time_ops(struct work *w, struct harness_row *row, struct 
         EBB_THEN(status, say(w, row, err));
     }
     if (q->costs_to) {
-        EBB_THEN(status, train_times_profile(times, NULL, NULL, &profile, err));
+        const char *device = ebb_doc_string(ebb_doc_get(q->sections, "memory"), "device", NULL);
+        EBB_THEN(status, train_times_profile(times, device, NULL, &profile, err));
         EBB_THEN(status, profile_write(profile, q->costs_to, err));
     }
     if (q->log_to)
