@@ -473,6 +473,32 @@ static void instance_norm(struct nn_onnx_build *o)
         nn_onnx_set(o, 0, nn_call(o->b, "instance_norm", 3, in, NULL, 1, &eps));
 }
 
+/* Before version 21 a weight is that of a group: one for each of its channels. */
+static void group_norm(struct nn_onnx_build *o)
+{
+    tensor_id in[3] = {nn_onnx_live(o, 0), nn_onnx_live(o, 1), nn_onnx_live(o, 2)};
+    int64_t groups = onnx_attr_int(o->node, "num_groups", 0);
+    if (!nn_onnx_ok(o))
+        return;
+    struct tensor_view v = nn_onnx_view(o, in[0]);
+    if (v.rank < 3 || groups < 1 || v.dims[1] % groups) {
+        nn_onnx_fail(o, "channels in %" PRId64 " groups", groups);
+        return;
+    }
+    int64_t wide[2] = {groups, v.dims[1] / groups};
+    struct ops_value shape = {"shape", .ints = wide, .count = 2};
+    for (int i = 1; i < 3 && o->file->onnx->opset < 21 && nn_onnx_ok(o); i++) {
+        tensor_id column = nn_onnx_reshape(o, in[i], 2, (int64_t[]){groups, 1});
+        column = nn_call(o->b, "expand", 1, &column, NULL, 1, &shape);
+        in[i] = nn_onnx_ok(o) ? nn_onnx_reshape(o, column, 1, &v.dims[1]) : column;
+    }
+    struct ops_value values[] = {
+        {"groups", .integer = groups},
+        {"eps", .number = onnx_attr_number(o->node, "epsilon", (double)1e-5f)}};
+    if (nn_onnx_ok(o))
+        nn_onnx_set(o, 0, nn_call(o->b, "group_norm", 3, in, NULL, 2, values));
+}
+
 static void layer_norm(struct nn_onnx_build *o)
 {
     uint32_t first = here(o);
@@ -652,6 +678,7 @@ const struct nn_onnx_row nn_onnx_layer_rows[] = {
     {"Einsum", einsum, NULL},
     {"BatchNormalization", batch_norm, NULL},
     {"InstanceNormalization", instance_norm, NULL},
+    {"GroupNormalization", group_norm, NULL},
     {"LayerNormalization", layer_norm, NULL},
     {"Dropout", dropout, NULL},
     {"LSTM", recurrent, NULL},

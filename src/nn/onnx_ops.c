@@ -235,6 +235,43 @@ static void where(struct nn_onnx_build *o)
         nn_onnx_set(o, 0, nn_onnx_op(o, "where", 3, in));
 }
 
+/* What is kept of a matrix of ones, known on the host, chooses. */
+static void trilu(struct nn_onnx_build *o)
+{
+    struct onnx_value in[2] = {{0}}, kept = {0};
+    struct ebb_error err;
+    tensor_id x = take(o, 0);
+    if (!nn_onnx_ok(o))
+        return;
+    struct tensor_view v = nn_onnx_view(o, x);
+    if (v.rank < 2 || (nn_onnx_has(o, 1) && !nn_onnx_host(o, 1))) {
+        nn_onnx_fail(o, "a diagonal that depends on data, or no matrix");
+        return;
+    }
+    int64_t count = v.dims[v.rank - 2] * v.dims[v.rank - 1];
+    double *ones =
+        count <= 1 << 24 ? ebb_arena_calloc(&o->arena, (size_t)count + 1, sizeof *ones) : NULL;
+    for (int64_t i = 0; ones && i < count; i++)
+        ones[i] = 1;
+    in[0] = (struct onnx_value){.type = ONNX_FLOAT,
+                                .rank = 2,
+                                .dims = {v.dims[v.rank - 2], v.dims[v.rank - 1]},
+                                .count = count,
+                                .number = ones};
+    if (nn_onnx_has(o, 1))
+        in[1] = *nn_onnx_host(o, 1);
+    if (!ones || onnx_eval_node(&o->eval, o->node, in, &kept, &err) != EBB_OK) {
+        nn_onnx_fail(o, "%s", ones ? err.message : "a matrix of more than 2^24 elements");
+        return;
+    }
+    int64_t one_place = 1;
+    struct ops_value zero[] = {{"shape", .ints = &one_place, .count = 1}, {"value", .number = 0}};
+    tensor_id parts[3] = {nn_onnx_constant(o, &kept), x,
+                          nn_call(o->b, "full", 0, NULL, NULL, 2, zero)};
+    if (nn_onnx_ok(o))
+        nn_onnx_set(o, 0, nn_onnx_op(o, "where", 3, parts));
+}
+
 /* ---- types ------------------------------------------------------------------------------------ */
 
 /* 0 or 1 as a fraction: a row of a table of two. Other integers are not numbers here. */
@@ -835,6 +872,7 @@ static const struct nn_onnx_row rows[] = {
     {"Gelu", activation, NULL},
     {"PRelu", prelu, NULL},
     {"Where", where, NULL},
+    {"Trilu", trilu, NULL},
     {"Cast", cast, NULL},
     {"Identity", identity, NULL},
     {"ReduceSum", reduce, NULL},

@@ -321,6 +321,34 @@ static enum ebb_status instance_norm(struct onnx_call *c)
     return EBB_OK;
 }
 
+/* Weights of every channel; before version 21 of every group. */
+static enum ebb_status group_norm(struct onnx_call *c)
+{
+    const struct onnx_value *x = &c->in[0];
+    double eps = onnx_attr_number(c->node, "epsilon", (double)1e-5f);
+    int64_t groups = onnx_attr_int(c->node, "num_groups", 0);
+    struct moments m;
+    EBB_TRY(onnx_need_floats(c, 0));
+    if (x->rank < 3 || groups < 1 || x->dims[1] % groups)
+        return onnx_no(c, "channels in %" PRId64 " groups", groups);
+    int64_t n = x->dims[1], each = n / groups, places = onnx_product(x->dims, 2, x->rank);
+    bool is_old = c->e->opset < 21;
+    EBB_TRY(need_vector(c, 1, is_old ? groups : n));
+    EBB_TRY(need_vector(c, 2, is_old ? groups : n));
+    EBB_TRY(onnx_make(c, 0, x->type, x->rank, x->dims));
+    if (!x->count)
+        return EBB_OK;
+    int64_t all = x->dims[0] * groups, inner = each * places;
+    EBB_TRY(take_moments(c, x, all, all, inner, &m));
+    for (int64_t i = 0; i < x->count; i++) {
+        int64_t g = i / inner, k = i / places % n / (is_old ? each : 1);
+        onnx_set(&c->out[0], i,
+                 (x->number[i] - m.mean[g]) / sqrt(m.var[g] + eps) * c->in[1].number[k] +
+                     c->in[2].number[k]);
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status layer_norm(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
@@ -525,6 +553,7 @@ static const struct onnx_op rows[] = {
     {"Hardmax", 1, 0, 1, 1, softmax, S_HARD},
     {"BatchNormalization", 1, 0, 5, 5, batch_norm, 0},
     {"InstanceNormalization", 6, 0, 3, 3, instance_norm, 0},
+    {"GroupNormalization", 18, 0, 3, 3, group_norm, 0},
     {"LayerNormalization", 17, 0, 2, 3, layer_norm, 0},
     {"MeanVarianceNormalization", 9, 0, 1, 1, mean_variance, 0},
     {"LpNormalization", 1, 0, 1, 1, lp_norm, 0},
