@@ -107,6 +107,15 @@ enum ebb_status ebb_file_view_open(struct ebb_file_view *view, const char *path,
     return status;
 }
 
+/* Whole pages; the last one of a piece goes with the next piece. */
+void ebb_file_view_rest(const struct ebb_file_view *view, const void *from, size_t count)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = (uintptr_t)from / page * page, end = ((uintptr_t)from + count) / page * page;
+    if (view->is_mapped && end > begin)
+        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
 void ebb_file_view_close(struct ebb_file_view *view)
 {
     if (view->length > 0) {
@@ -287,6 +296,23 @@ bool ebb_write_all(int fd, const void *data, size_t n)
         ssize_t done = write(fd, at, n);
         if (done < 0 && errno == EINTR)
             continue;
+        if (done <= 0)
+            return false;
+        at += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+bool ebb_read_all(int fd, void *data, size_t n)
+{
+    char *at = data;
+    while (n > 0) {
+        ssize_t done = read(fd, at, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done == 0)
+            errno = EIO;
         if (done <= 0)
             return false;
         at += done;

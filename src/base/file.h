@@ -22,6 +22,8 @@ struct ebb_file_view {
 
 enum ebb_status ebb_file_view_open(struct ebb_file_view *view, const char *path, size_t max_bytes,
                                    struct ebb_error *err);
+/* Bytes of it that were looked at and are not needed now: mapped memory is given back. */
+void ebb_file_view_rest(const struct ebb_file_view *view, const void *from, size_t count);
 void ebb_file_view_close(struct ebb_file_view *view);
 
 enum ebb_status ebb_file_write_atomic(const char *path, const void *data, size_t length,
@@ -42,6 +44,8 @@ void ebb_file_out_abort(struct ebb_file_out *out);
 
 /* All n bytes to a descriptor; false with errno when it takes no more. */
 bool ebb_write_all(int fd, const void *data, size_t n);
+/* The next n bytes; false with errno when there are fewer (then EIO) or they cannot be read. */
+bool ebb_read_all(int fd, void *data, size_t n);
 
 enum ebb_status ebb_file_mkdirs(const char *path,
                                 struct ebb_error *err); /* like mkdir -p, 0777 & umask */

@@ -136,19 +136,48 @@ static void print_layers(const struct view *v)
     cli_table_out(table);
 }
 
+static bool has_tiers(const struct view *v)
+{
+    return v->file->config.host_bytes || v->file->config.file_bytes;
+}
+
+/* Lower tiers and what copies to them go by; 0: as the profile says. */
+static void print_tier(const char *name, uint64_t bytes, double rate)
+{
+    char text[32];
+    if (bytes && rate > 0)
+        printf("%s: %s, copies at %g GB/s\n", name, ebb_format_bytes(bytes, text, sizeof text),
+               rate);
+    else if (bytes)
+        printf("%s: %s, copies as the profile has them\n", name,
+               ebb_format_bytes(bytes, text, sizeof text));
+}
+
 static void print_sweep(const struct view *v)
 {
-    const char *headers[2 + MOST_POLICIES] = {"budget", "of all"};
+    const char *headers[4 + MOST_POLICIES] = {"budget", "of all"};
     char text[32];
+    size_t count = 2 + v->policy_count;
     for (size_t p = 0; p < v->policy_count; p++)
         headers[2 + p] = v->policies[p];
-    struct cli_table *table = cli_table_create(headers, 2 + v->policy_count);
+    if (has_tiers(v)) { /* of the first column, which is the default */
+        headers[count++] = "copied";
+        headers[count++] = "stalls";
+    }
+    struct cli_table *table = cli_table_create(headers, count);
     for (size_t b = 0; b < v->budget_count; b++) {
         cli_table_cell(table, "%s", ebb_format_bytes(v->budgets[b], text, sizeof text));
         cli_table_cell(table, "%.0f%%",
                        100.0 * (double)v->budgets[b] / (double)v->st.unlimited_bytes);
         for (size_t p = 0; p < v->policy_count; p++)
             cli_table_cell(table, v->cells[p][b].is_ok ? "%.3fx" : "-", v->cells[p][b].overhead);
+        if (!has_tiers(v))
+            continue;
+        const struct train_prediction *first = &v->cells[0][b];
+        cli_table_cell(table, first->is_ok ? "%s" : "-",
+                       ebb_format_bytes(first->swapped_bytes, text, sizeof text));
+        cli_table_cell(table, first->is_ok ? "%s" : "-",
+                       ebb_format_ns(first->stall_ns, text, sizeof text));
     }
     cli_table_out(table);
 }
@@ -214,6 +243,12 @@ static void print_text(const struct view *v)
            ebb_format_bytes(v->st.unlimited_bytes, a, sizeof a),
            ebb_format_bytes(v->floor_bytes, b, sizeof b),
            ebb_format_bytes(v->st.persistent_bytes, c, sizeof c));
+    const struct train_config *config = &v->file->config;
+    if (has_tiers(v)) {
+        print_tier("host", config->host_bytes, config->link.host_rate);
+        print_tier("file", config->file_bytes, config->link.file_rate);
+        printf("The floor is with these tiers, weights and states below included.\n\n");
+    }
     print_kinds(v);
     printf("\nThe peak is at op %u of the step, %s in the %s pass%s%s.\n\n", v->e.peak_op,
            v->e.peak_name, phases[v->e.peak_phase], *v->e.peak_layer ? ", " : "", v->e.peak_layer);
@@ -252,6 +287,10 @@ static void print_json(const struct view *v)
                    {"persistent_bytes", v->st.persistent_bytes}, {"peak_bytes", v->e.peak_bytes}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         ebb_jsonw_key_uint(w, numbers[i].key, numbers[i].value);
+    if (has_tiers(v)) {
+        ebb_jsonw_key_uint(w, "host_bytes", v->file->config.host_bytes);
+        ebb_jsonw_key_uint(w, "file_bytes", v->file->config.file_bytes);
+    }
     ebb_jsonw_key_object(w, "peak");
     for (int k = 0; k < TRAIN_KINDS; k++)
         ebb_jsonw_key_uint(w, train_kind_names[k], v->e.kinds[k]);
@@ -276,6 +315,10 @@ static void print_json(const struct view *v)
                                  v->cells[p][b].is_ok ? v->cells[p][b].overhead : NAN);
             ebb_jsonw_key_double(w, "predicted_ms",
                                  v->cells[p][b].is_ok ? (double)v->cells[p][b].ns * 1e-6 : NAN);
+            if (has_tiers(v)) {
+                ebb_jsonw_key_uint(w, "swapped_bytes", v->cells[p][b].swapped_bytes);
+                ebb_jsonw_key_double(w, "stall_ms", (double)v->cells[p][b].stall_ns / 1e6);
+            }
             ebb_jsonw_object_end(w);
         }
     ebb_jsonw_array_end(w);

@@ -1,4 +1,5 @@
 /* cmd_plan.c - `ebb plan`: schedules with recomputation for a budget, proved, with a bound. */
+#include "cli/link.h"
 #include "cli/cmd_plan.h"
 
 #include <inttypes.h>
@@ -149,33 +150,16 @@ static bool asks_for(const struct settings *set, enum planner_flag flag)
     return set->planners.count == 0 && (planner_find("best")->flags & flag);
 }
 
-/* --link TIER=GB/s, both ways. */
-static int read_link(struct settings *set, const char *text)
-{
-    const char *value = strchr(text, '=');
-    size_t length = value ? (size_t)(value - text) : 0;
-    bool is_host = length == 4 && strncmp(text, "host", 4) == 0;
-    bool is_file = length == 4 && strncmp(text, "file", 4) == 0;
-    double rate = 0;
-    if ((!is_host && !is_file) || !ebb_parse_double(value + 1, &rate) || rate <= 0)
-        return cli_usage_error("--link %s: allowed: host=GB/s, file=GB/s, with rates > 0", text);
-    struct device_config *links = &set->tiers.links;
-    int tier = is_host ? DEVICE_HOST : DEVICE_FILE;
-    links->out[tier].bytes_per_ns = links->in[tier].bytes_per_ns = rate;
-    return -1;
-}
-
 /* Lower tiers: each has room and rates, or neither. */
 static int read_tiers(struct settings *set)
 {
     struct planner_tiers *t = &set->tiers;
-    int code = -1;
+    int code;
     t->bytes[DEVICE_HOST] = set->host_bytes;
     t->bytes[DEVICE_FILE] = set->file_bytes;
     t->links.out[DEVICE_HOST].bytes_per_ns = set->out_rate;
     t->links.in[DEVICE_HOST].bytes_per_ns = set->in_rate;
-    for (size_t i = 0; i < set->links.count && code < 0; i++)
-        code = read_link(set, set->links.items[i]);
+    code = cli_read_links(&set->links, &t->links);
     for (int k = DEVICE_HOST; k < DEVICE_TIERS && code < 0; k++) {
         bool has_out = t->links.out[k].bytes_per_ns > 0, has_in = t->links.in[k].bytes_per_ns > 0;
         if ((t->bytes[k] > 0) != has_out || has_out != has_in)

@@ -1,5 +1,6 @@
 /* cmd_sim.c - `ebb sim`: run traces on the null device, one row per log x policy x budget. */
 #include "cli/cmd_sim.h"
+#include "cli/link.h"
 #include "cli/train_file.h"
 
 #include <inttypes.h>
@@ -22,7 +23,7 @@
 #define NOT_GIVEN -1 /* of numbers that cannot be negative */
 
 struct settings { /* what the command line says */
-    struct cli_list policies, ratios, budgets;
+    struct cli_list policies, ratios, budgets, links;
     const char *rules, *runtime, *dealloc, *chart;
     double limit, copy_rate, host_rate, file_rate;
     int64_t seed, repeat, jobs, latency_ns;
@@ -146,7 +147,7 @@ static int refuse_unused(const struct settings *set, enum exec_rules rules)
         {set->file_bytes, is_simrd, "file", "--rules ebb"},
         {set->copy_rate != NOT_GIVEN, is_simrd, "copy-rate", "--rules ebb"},
         {set->wants_floor, is_simrd, "floor", "--rules ebb"},
-        {set->wants_floor, has_tier, "floor", "a run without --host and --file"},
+        {set->links.count > 0, !has_tier, "link", "--host BYTES or --file BYTES"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].is_given && rows[i].is_unused)
@@ -197,7 +198,9 @@ static int read_settings(const struct settings *set, struct sim_job *job)
         (struct device_link){latency, rate(set->host_rate, 12)};
     job->links.out[DEVICE_FILE] = job->links.in[DEVICE_FILE] =
         (struct device_link){latency, rate(set->file_rate, 2)};
-    int code = read_policies(set, job);
+    int code = cli_read_links(&set->links, &job->links);
+    if (code < 0)
+        code = read_policies(set, job);
     if (code < 0)
         code = read_runtime(set, job);
     return code < 0 ? read_budgets(set, job) : code;
@@ -346,13 +349,14 @@ static int run_command(struct sim_job *job, const struct settings *set, const st
     }
     for (size_t i = 0; i < args->positional_count && status == EBB_OK; i++)
         status = load_log(job, args->positional[i], &err);
-    /* the floor known here is that of tier 0 alone */
-    bool has_tiers = set->host_bytes || set->file_bytes;
-    bool wants_floor = job->rules == EXEC_EBB && !set->no_floor && !has_tiers;
+    /* with what policies may use: persistent leaves stay in tier 0 */
+    struct planner_tiers tiers = {.bytes = {0, set->host_bytes, set->file_bytes},
+                                  .links = job->links};
+    bool wants_floor = job->rules == EXEC_EBB && !set->no_floor;
     for (size_t i = 0; i < job->log_count && status == EBB_OK && wants_floor; i++) {
         struct sim_log *log = &job->logs[i];
         if (set->wants_floor || (log->trace->op_count <= FLOOR_OPS && !log->trace->is_graph))
-            status = planner_floor(log->trace, NULL, NULL, &log->floor_bytes, &err);
+            status = planner_floor(log->trace, &tiers, NULL, &log->floor_bytes, &err);
     }
     EBB_THEN(status, run_all(job, set->jobs ? (int)set->jobs : ebb_cpu_count(), &err));
     if (status != EBB_OK)
@@ -414,9 +418,11 @@ static int run(int argc, char **argv)
         {"copy-rate", 0, CLI_DOUBLE, &set.copy_rate, "GB/s",
          "moving a storage inside the budget (default 300); counted in the overhead"},
         {"host", 0, CLI_BYTES, &set.host_bytes, "BYTES", "host memory to swap to (default none)"},
-        {"host-rate", 0, CLI_DOUBLE, &set.host_rate, "GB/s", "of the host link (default 12)"},
+        {"link", 0, CLI_LIST, &set.links, "TIER=GB/s",
+         "rates both ways, as host=12,file=2 (which they are)"},
+        {"host-rate", 0, CLI_DOUBLE, &set.host_rate, "GB/s", "the same as --link host=GB/s"},
         {"file", 0, CLI_BYTES, &set.file_bytes, "BYTES", "file to swap to (default none)"},
-        {"file-rate", 0, CLI_DOUBLE, &set.file_rate, "GB/s", "of the file link (default 2)"},
+        {"file-rate", 0, CLI_DOUBLE, &set.file_rate, "GB/s", "the same as --link file=GB/s"},
         {"latency", 0, CLI_INT, &set.latency_ns, "NS", "of both links (default 10000)"},
         {"floor", 0, CLI_FLAG, &set.wants_floor, NULL,
          "find the floor of long traces too (above 20,000 ops)"},
@@ -432,7 +438,7 @@ static int run(int argc, char **argv)
         .description = text ? text : description,
         CLI_OPTIONS(options),
         CLI_NEEDS({"floor", "!no-floor"}, {"host-rate", "host"}, {"file-rate", "file"},
-                  {"latency", "host file"}),
+                  {"host-rate", "!link"}, {"file-rate", "!link"}, {"latency", "host file"}),
         CLI_LIMITS({"limit", 0, 1e9}, {"seed", 0, 1e18}, {"repeat", 1, 1e9}, {"jobs", 1, 4096},
                    {"copy-rate", 1e-6, 1e6}, {"host-rate", 1e-6, 1e6}, {"file-rate", 1e-6, 1e6},
                    {"latency", 0, 1e12}),

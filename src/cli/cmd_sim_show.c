@@ -30,6 +30,22 @@ static const char *runtime_name(const struct sim_job *job)
     return job->dealloc == EXEC_BANISH ? "V1" : "V2EagerOptimized";
 }
 
+/* A lower tier and its link; null: there is none. */
+static void write_tier(struct ebb_json_writer *w, const char *name, const struct sim_job *job,
+                       enum device_tier tier)
+{
+    ebb_jsonw_key(w, name);
+    if (job->tier_bytes[tier] == 0) {
+        ebb_jsonw_null(w);
+        return;
+    }
+    ebb_jsonw_object(w);
+    ebb_jsonw_key_uint(w, "bytes", job->tier_bytes[tier]);
+    ebb_jsonw_key_double(w, "rate", job->links.out[tier].bytes_per_ns);
+    ebb_jsonw_key_uint(w, "latency_ns", job->links.out[tier].latency_ns);
+    ebb_jsonw_object_end(w);
+}
+
 void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
 {
     const struct exec_report *r = &row->report;
@@ -59,6 +75,11 @@ void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
     ebb_jsonw_key_uint(w, "evictions_release", r->evictions_release);
     ebb_jsonw_key_uint(w, "remat_ops", r->remat_ops);
     ebb_jsonw_key_uint(w, "swapped_bytes", r->swapped_bytes);
+    if (job->tier_bytes[DEVICE_HOST] || job->tier_bytes[DEVICE_FILE]) {
+        ebb_jsonw_key_uint(w, "stall_ns", r->stall_ns);
+        write_tier(w, "host", job, DEVICE_HOST);
+        write_tier(w, "file", job, DEVICE_FILE);
+    }
     ebb_jsonw_key_uint(w, "moved_bytes", r->moved_bytes);
     ebb_jsonw_key_string(w, "evict_hash", hash);
     ebb_jsonw_key_double(w, "seconds", row->seconds);
@@ -116,6 +137,8 @@ static void describe(const struct sim_row *row)
            r->evictions_pressure, r->evictions_release,
            ebb_format_bytes(r->moved_bytes, a, sizeof a),
            ebb_format_bytes(r->swapped_bytes, b, sizeof b));
+    if (r->stall_ns)
+        printf("  stalls   %s waiting for copies\n", ebb_format_ns(r->stall_ns, a, sizeof a));
     if (r->why[0])
         printf("  %s: %s\n", exec_result_text(r->result), r->why);
 }
@@ -132,6 +155,12 @@ void cli_sim_print_tables(const struct sim_job *job)
         if (log->floor_bytes)
             printf("; floor %s (%.3f)", ebb_format_bytes(log->floor_bytes, c, sizeof c),
                    (double)log->floor_bytes / (double)log->stats.baseline_bytes);
+        static const char *const names[] = {NULL, "host", "file"};
+        for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++)
+            if (job->tier_bytes[k])
+                printf("; %s %s at %g GB/s", names[k],
+                       ebb_format_bytes(job->tier_bytes[k], c, sizeof c),
+                       job->links.out[k].bytes_per_ns);
         printf("\nOverhead (time / time without limit), rules %s, by %s:\n",
                job->rules == EXEC_EBB ? "ebb" : "simrd",
                isnan(job->budgets[0].ratio) ? "budget" : "part of the peak");

@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "cli/machine.h"
+#include "cli/res_check.h"
 #include "cli/train_file.h"
 #include "profile/profile.h"
 #include "cli/json.h"
@@ -33,7 +34,7 @@ struct settings {
         *tensorboard;
     int64_t updates, checkpoint_every, validate_every, workers, patience;
     struct cli_list rename, transpose, fresh;
-    bool is_json, any_threads, no_validation;
+    bool is_json, any_threads, no_validation, res_check;
 };
 
 struct session { /* one run of the command */
@@ -88,6 +89,18 @@ static void print_json(const struct session *s, const struct train_state *st, co
     ebb_jsonw_key_uint(w, "evictions", st->evictions);
     ebb_jsonw_key_uint(w, "remat_ops", st->remat_ops);
     ebb_jsonw_key_uint(w, "swapped_bytes", st->swapped_bytes);
+    ebb_jsonw_key_uint(w, "state_bytes", st->persistent_bytes);
+    ebb_jsonw_key_uint(w, "state_below_bytes", st->below_bytes);
+    if (st->warm_below_bytes)
+        ebb_jsonw_key_uint(w, "warmup_below_bytes", st->warm_below_bytes);
+    if (st->samples) {
+        ebb_jsonw_key_uint(w, "observed_bytes", st->observed_bytes);
+        ebb_jsonw_key_uint(w, "accounted_bytes", st->accounted_bytes);
+        ebb_jsonw_key_uint(w, "beyond_bytes", st->beyond_bytes);
+        ebb_jsonw_key_int(w, "beyond_update", st->beyond_update);
+        ebb_jsonw_key_string(w, "beyond_op", st->beyond_op);
+        ebb_jsonw_key_uint(w, "samples", st->samples);
+    }
     ebb_jsonw_key_int(w, "threads", st->threads);
     ebb_jsonw_key_string(w, "weights_sha256", hash);
     cli_json_object_end(&json);
@@ -125,6 +138,13 @@ static void print_summary(const struct session *s, const struct train_state *st,
            "time waiting for data\n",
            bytes_text(st->reserve_bytes, a, sizeof a), bytes_text(st->buffer_bytes, b, sizeof b),
            st->busy_ns ? 100.0 * (double)st->wait_ns / (double)st->busy_ns : 0.0);
+    if (st->samples)
+        printf("  observed  %s at most, %s accounted for; %s beyond at most, in update %" PRId64
+               " at %s %s\n",
+               bytes_text(st->observed_bytes, a, sizeof a),
+               bytes_text(st->accounted_bytes, b, sizeof b),
+               bytes_text(st->beyond_bytes, c, sizeof c), st->beyond_update,
+               st->beyond_op ? st->beyond_op : "no op", st->beyond_op ? st->beyond_label : "");
     if (st->skipped)
         printf("  skipped   %" PRId64 " updates with infinite gradients, loss scale %g\n",
                st->skipped, st->loss_scale);
@@ -594,6 +614,12 @@ static int train(struct session *s)
         return cli_report(&err);
     }
     train_trial_state(s->trial, &st);
+    if (st.beyond_bytes > st.allowed_bytes && st.samples)
+        fprintf(stderr,
+                "ebb: warning: the process took %" PRIu64 " bytes more than is accounted for, in "
+                "update %" PRId64 " at %s: memory.reserve allows %" PRIu64 "\n",
+                st.beyond_bytes, st.beyond_update, st.beyond_op ? st.beyond_op : "no op",
+                st.allowed_bytes);
     if (o->is_json)
         print_json(s, &st, hash);
     else
@@ -634,6 +660,11 @@ static int open_and_train(const char *path, struct settings *o)
             code = cli_usage_error("--file-path needs --file BYTES, or memory.file in %s: without "
                                    "it no file is made",
                                    path);
+        else if (o->res_check)
+            code = cli_res_check(&file.config,
+                                 &(struct train_options){.workers = (int)o->workers,
+                                                         .machine_bytes = machine_bytes()},
+                                 o->is_json);
         else
             code = train(&s);
     }
@@ -660,6 +691,16 @@ static int run(int argc, char **argv)
          "list them)"},
         CLI_TRAIN_TIERS(&o.changes),
         {"file-path", 0, CLI_STRING, &o.changes.file_path, "DIR", "folder of that file"},
+#define ROW(name, help) {#name, 0, CLI_FLAG, &o.changes.name, NULL, help},
+        CLI_TRAIN_SWITCHES(ROW)
+#undef ROW
+#define ROW(name, help) {#name, 0, CLI_STRING, &o.changes.name, "R", help},
+            CLI_TRAIN_RATIOS(ROW)
+#undef ROW
+                {"default_chunk_size", 0, CLI_STRING, &o.changes.chunk, "N",
+                 "elements of optimizer state that come and go together when it lives below"},
+        {"gradients", 0, CLI_STRING, &o.changes.gradients, "HOW",
+         "fused (each is used up at once) or separate (all are kept)"},
         {"rewrites", 0, CLI_STRING, &o.changes.rewrites, "NAMES",
          "of the step that are on, as +entropy or layout,norm (docs/training.md)"},
         {CLI_TRAIN_COSTS(&o.changes)},
@@ -708,6 +749,10 @@ static int run(int argc, char **argv)
          "measure ops and links on the way and write a profile at the end"},
         {"save-trace", 0, CLI_STRING, &o.save_trace, "FILE",
          "write the trace of a training step; *.log is a DTR log"},
+        {"res_check", 0, CLI_FLAG, &o.res_check, NULL,
+         "five updates without limits and five as asked, and nothing else: exit code 1 if\na loss "
+         "or "
+         "a weight differs"},
         {"workers", 0, CLI_INT, &o.workers, "N", "threads that load data (default 1; 0: none)"},
         {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object as the last line"},
     };
@@ -737,10 +782,14 @@ static int run(int argc, char **argv)
                        "--checkpoint-every 50\n"
                        "  ebb train exp.yaml --resume ckpt\n",
         CLI_OPTIONS(options),
-        CLI_NEEDS({"checkpoint-every", "checkpoint"}, {"any-threads", "resume"},
-                  {"rename", "init-weights"}, {"transpose", "init-weights"},
-                  {"fresh", "init-weights"}, {"patience", "validate-every"},
-                  {"validate-every", "!no-validation"}),
+        CLI_NEEDS(
+            {"checkpoint-every", "checkpoint"}, {"any-threads", "resume"},
+            {"rename", "init-weights"}, {"transpose", "init-weights"}, {"fresh", "init-weights"},
+            {"patience", "validate-every"}, {"validate-every", "!no-validation"},
+            {"res_check", "!resume"}, {"res_check", "!checkpoint"}, {"res_check", "!updates"},
+            {"res_check", "!profile"}, {"res_check", "!export-weights"},
+            {"res_check", "!init-weights"}, {"res_check", "!save-trace"}, {"res_check", "!csv"},
+            {"res_check", "!tensorboard"}, {"res_check", "!validate-every"}),
         CLI_LIMITS({"checkpoint-every", 1, 1e18}, {"workers", 0, 256}, {"updates", 0, 1e18},
                    {"validate-every", 0, 1e18}, {"patience", 1, 1e18}, {"threads", 0, 4096},
                    {"seed", 0, 9e18}),

@@ -138,6 +138,14 @@ static enum ebb_status change(struct cli_train_file *f, struct ebb_doc_node *roo
     EBB_TRY(set_text(f, root, "rewrites", c->rewrites, err));
     EBB_TRY(set_text(f, root, "device", c->device, err));
     EBB_TRY(set_text(f, root, "costs", c->costs, err));
+    EBB_TRY(set_text(f, root, "gradients", c->gradients, err));
+    EBB_TRY(set_text(f, root, "default_chunk_size", c->chunk, err));
+#define PUT(name, help) EBB_TRY(set_text(f, root, #name, c->name ? "true" : NULL, err));
+    CLI_TRAIN_SWITCHES(PUT)
+#undef PUT
+#define PUT(name, help) EBB_TRY(set_text(f, root, "mem_tracer." #name, c->name, err));
+    CLI_TRAIN_RATIOS(PUT)
+#undef PUT
     if (c->threads > 0) {
         snprintf(threads, sizeof threads, "%lld", (long long)c->threads);
         EBB_TRY(set_text(f, root, "threads", threads, err));

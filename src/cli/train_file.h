@@ -15,10 +15,37 @@ struct cli_train_file {
     int64_t updates; /* that the searcher would train one trial for */
 };
 
+/* PatrickStar's options, by its names: switches that become `true` in the section memory, and
+ * numbers in its mapping mem_tracer. */
+#define CLI_TRAIN_SWITCHES(X)                                                                      \
+    X(use_ckp, "keep block inputs and recompute the rest, also without a budget")                  \
+    X(with_activation_offload, "those block inputs wait in --host or --file (needs --use_ckp)")    \
+    X(with_static_partition, "--warmup_gpu_chunk_mem_ratio holds for good; nothing else decides")  \
+    X(with_async_mem_monitor, "a thread compares memory taken with memory accounted for")          \
+    X(with_mem_cache, "always so")                                                                 \
+    X(with_async_move, "always so")                                                                \
+    X(release_after_init, "needs more than one rank: refused")                                     \
+    X(with_mem_saving_comm, "needs more than one rank: refused")                                   \
+    X(use_cpu_embedding, "every op runs on the device: refused")                                   \
+    X(use_hybrid_adam, "every op runs on the device: refused")                                     \
+    X(with_tiling_linear, "layers are recorded whole: refused")
+#define CLI_TRAIN_RATIOS(X)                                                                        \
+    X(overall_gpu_mem_ratio, "budget as a part of the machine's memory")                           \
+    X(overall_cpu_mem_ratio, "host as a part of the machine's memory")                             \
+    X(warmup_gpu_chunk_mem_ratio, "most state in tier 0 in update 1, as a part of the budget")     \
+    X(margin_use_ratio, "most optimizer state there, as a part of what the rest leaves")
+
 struct cli_train_changes { /* of the command line; 0, NULL, -1: as the file says */
     struct cli_list sets, links;
     const char *budget, *host, *file, *policy, *file_path, *rewrites, *device, *costs;
     int64_t threads, seed;
+    const char *gradients, *chunk;
+#define CLI_TRAIN_FIELD(name, help) bool name;
+    CLI_TRAIN_SWITCHES(CLI_TRAIN_FIELD)
+#undef CLI_TRAIN_FIELD
+#define CLI_TRAIN_FIELD(name, help) const char *name;
+    CLI_TRAIN_RATIOS(CLI_TRAIN_FIELD)
+#undef CLI_TRAIN_FIELD
 };
 
 /* Rows of options that several commands have. */

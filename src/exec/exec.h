@@ -97,7 +97,8 @@ struct exec_io {
     /* Every op as it ran and how long, on a device of its own after it was waited for. A run
      * that is timed is never captured. May be NULL. */
     void (*timed)(void *context, uint32_t op, uint64_t ns);
-    bool measures; /* the report tells the wall times of its parts; never captured either */
+    _Atomic uint32_t *now; /* NULL, or told the op that is about to run; not in a capture */
+    bool measures;         /* the report tells the wall times of its parts; never captured either */
 };
 
 struct exec_options {

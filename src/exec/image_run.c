@@ -6,6 +6,7 @@
  * and results read behind it, through memory that host and device share. */
 #include "exec/image.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 static enum ebb_status follow(struct exec_image *image, enum device_stream stream,
@@ -82,6 +83,8 @@ static enum ebb_status run_step(struct exec_image *image, const struct image_ste
     const struct device_table *d = image->device->table;
     switch (step->act) {
     case PLAN_RUN:
+        if (image->o.io && image->o.io->now)
+            atomic_store_explicit(image->o.io->now, step->index, memory_order_relaxed);
         EBB_TRY(follow(image, DEVICE_COMPUTE, &step->waits, err));
         if (step->is_boxed)
             return d->write(image->device, DEVICE_COMPUTE, step->offset, image->sources[step->box],

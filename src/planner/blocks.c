@@ -482,6 +482,54 @@ bool planner_blocks_rows(struct planner_blocks *c, uint64_t budget, double share
     return true;
 }
 
+/* What crosses into a block is its input, also where later ones read it. */
+static bool is_any_input(const struct planner_blocks *c, uint32_t item)
+{
+    for (uint32_t l = 1; l < c->count; l++)
+        if (is_input(c, item, l))
+            return true;
+    return false;
+}
+
+static void tell_fates(const struct planner_blocks *c, struct planner_fate *fates)
+{
+    const struct planner_graph *g = c->g;
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        const struct planner_item *item = &g->items[i];
+        if (item->node >= c->forward_end || !is_movable(g, i) || item->is_kept ||
+            last_use(c, i) < c->forward_end)
+            continue;
+        fates[item->storage] =
+            (struct planner_fate){.after = g->nodes[last_forward_use(c, i)].op,
+                                  .way = is_any_input(c, i) ? PLANNER_INPUT : PLANNER_AGAIN};
+    }
+}
+
+enum ebb_status planner_fates(const struct trace *trace, struct planner_fate **fates,
+                              struct ebb_error *err)
+{
+    struct planner_graph *graph = NULL;
+    struct planner_blocks *blocks = NULL;
+    bool has_backward = false;
+    *fates = NULL;
+    for (uint32_t o = 0; o < trace->op_count; o++)
+        has_backward |= trace->ops[o].phase == TRACE_BACKWARD;
+    if (!has_backward)
+        return EBB_OK;
+    EBB_TRY(planner_graph_create(trace, false, &graph, err));
+    enum ebb_status status = planner_blocks_create(graph, &blocks, err);
+    if (status == EBB_OK && !blocks)
+        status =
+            ebb_fail(err, EBB_EUNSUPPORTED,
+                     "%s is no chain of blocks: nothing says which inputs to keep", trace->name);
+    EBB_THEN(status, ebb_new(fates, trace->storage_count + 1, sizeof **fates, err));
+    if (status == EBB_OK)
+        tell_fates(blocks, *fates);
+    planner_blocks_destroy(blocks);
+    planner_graph_destroy(graph);
+    return status;
+}
+
 enum ebb_status planner_best_blocks(struct best *b, struct ebb_error *err)
 {
     static const double shares[] = {0, -1, -2, 1, -4, -6};

@@ -51,6 +51,8 @@ static struct floor_rules rules_for(const struct search *s, uint64_t budget, int
                                 .run_limit = most < few ? most : few,
                                 .work_limit = work,
                                 .tiers = s->has_tiers ? &s->tiers : NULL,
+                                .demands = s->tiers.demands,
+                                .fates = s->tiers.fates,
                                 .dear = s->dear,
                                 .stage_limit = is_above(s)          ? 8
                                                : nodes < MANY_NODES ? 4
@@ -205,6 +207,12 @@ static enum ebb_status descend(struct search *s, struct ebb_error *err)
     bool is_won;
     s->work_left = UINT64_MAX;
     EBB_TRY(try_budget(s, TRACE_MAX_BYTES, &is_won, err));
+    if (!is_won && (s->tiers.demands & PLANNER_INPUTS_LEAVE))
+        return ebb_fail(err, EBB_EBUDGET,
+                        "host and file, %llu and %llu bytes, have no room for the inputs of blocks "
+                        "of %s",
+                        (unsigned long long)s->tiers.bytes[DEVICE_HOST],
+                        (unsigned long long)s->tiers.bytes[DEVICE_FILE], s->graph->trace->name);
     if (!is_won)
         return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
     s->work_left = work_for(s->graph);
@@ -287,10 +295,9 @@ static enum ebb_status search_order(struct search *s, const struct trace *trace,
                                     struct ebb_error *err)
 {
     *s = (struct search){.aim = UINT64_MAX}; /* nothing is above it */
-    if (planner_has_tiers(tiers)) {
+    if (tiers)
         s->tiers = *tiers;
-        s->has_tiers = true;
-    }
+    s->has_tiers = planner_has_tiers(tiers);
     return plan_recipes_create(&s->graph, trace, tiers ? tiers->homes : NULL,
                                is_eager ? PLAN_EARLY : PLAN_OFFLINE, err);
 }
@@ -318,7 +325,8 @@ static enum ebb_status refine(struct search *s, const struct planner_floor_facts
 {
     const struct plan_recipes *g = s->graph;
     uint64_t low = facts->lower_bound_bytes;
-    if (s->has_tiers || g->exact_bytes || g->node_count > BLOCKS_NODES ||
+    if (s->has_tiers || s->tiers.demands || s->tiers.fates || g->exact_bytes ||
+        g->node_count > BLOCKS_NODES ||
         (s->best.peak_bytes <= low + low / 128 && s->best.cost < 2 * g->base_cost))
         return EBB_OK;
     EBB_TRY(planner_floor_blocks(g->trace, s->best.peak_bytes, s->best.cost,
@@ -369,10 +377,12 @@ static enum ebb_status search_init(struct search *s, const struct trace *trace,
                                    struct planner_floor_facts *facts, struct ebb_error *err)
 {
     EBB_TRY(search_orders(s, trace, tiers, facts, err));
-    if (!s->has_tiers || tiers->homes || s->best.peak_bytes <= s->low + s->low / 16)
+    if (!s->has_tiers || tiers->homes || (tiers->demands & PLANNER_INPUTS_LEAVE) ||
+        s->best.peak_bytes <= s->low + s->low / 16)
         return EBB_OK;
     struct search plain;
-    enum ebb_status status = search_orders(&plain, trace, NULL, facts, err);
+    struct planner_tiers none = planner_without_tiers(tiers);
+    enum ebb_status status = search_orders(&plain, trace, &none, facts, err);
     if (status == EBB_OK && plain.best.peak_bytes < s->best.peak_bytes)
         ebb_swap(s, &plain, sizeof *s);
     search_fini(&plain);
@@ -496,8 +506,9 @@ enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *e
     }
     if (status == EBB_OK && budget > s.best.peak_bytes)
         status = offer_game(job, tiers, err);
+    struct planner_tiers none = planner_without_tiers(tiers);
     if (status == EBB_OK && budget > s.best.peak_bytes && s.has_tiers) /* copies may take longer */
-        status = offer_game(job, NULL, err);
+        status = offer_game(job, &none, err);
     if (status == EBB_OK && (!job->has_made || s.has_tiers || s.best.cost < job->made_cost)) {
         status = make_plan(&s, &s.best, s.best.peak_bytes, &plan, &proof, err);
         EBB_THEN(status, offer(job, &plan, err));

@@ -44,6 +44,8 @@ struct floor_rules {
     uint64_t work_limit;               /* work of the play */
     uint64_t stage_limit;              /* what one stage may cost, in times all stages before it */
     const struct planner_tiers *tiers; /* lower ones to copy to; NULL: none */
+    unsigned demands;                  /* OR of planner_demand */
+    const struct planner_fate *fates;  /* storage -> what becomes of it; NULL: games decide */
     const float *dear; /* storage -> how many times dearer it is than it looks; NULL: none is */
     int variant;       /* how victims are compared: below FLOOR_VARIANTS a rule, above shaken */
 };

@@ -72,6 +72,8 @@ enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t storage);
 enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t storage);
 /* Let go until `need` more bytes fit; *fits is false when nobody is left to go. */
 enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, bool *fits);
+/* It leaves now, as its fate says; *is_done is false when there is no room for it below. */
+enum ebb_status planner_floor_part(struct floor_play *w, uint32_t storage, bool *is_done);
 enum ebb_status planner_floor_push(struct floor_play *w, struct plan_ref ref);
 
 /* First use of a storage at or after the stage; the node of the stage counts until it has run. */

@@ -235,6 +235,8 @@ static double copy_cost_in(const struct floor_play *w, uint32_t s, uint8_t tier)
 {
     const struct planner_tiers *t = w->rules->tiers;
     uint64_t bytes = w->g->storages[s].bytes, more = w->copy[s] ? 0 : bytes;
+    if ((w->rules->demands & PLANNER_NO_COPIES) && !w->g->storages[s].home)
+        return INFINITY;
     if (t->bytes[tier] == 0 || more > t->bytes[tier] - w->low_sum[tier])
         return INFINITY;
     return floor(mem_swap_ns(&t->links.in[tier], &t->links.out[tier], bytes,
@@ -260,6 +262,9 @@ static double copy_cost(const struct floor_play *w, uint32_t s, uint8_t *tier)
 static bool has_recipe(const struct floor_play *w, uint32_t s)
 {
     uint32_t expire = plan_version_of(w->g, s, w->version[s])->expire;
+    if ((w->rules->demands & PLANNER_NOTHING_AGAIN) ||
+        (w->rules->fates && w->rules->fates[s].way == PLANNER_INPUT))
+        return false;
     return expire != 0 && expire >= w->stage;
 }
 
@@ -283,20 +288,44 @@ static uint64_t price_of(const struct floor_play *w, uint32_t s, bool *is_copied
     return (uint64_t)price;
 }
 
+/* Its way back is a copy in copy_tier. */
+static enum ebb_status send(struct floor_play *w, uint32_t s, double cost_ns)
+{
+    w->game->copy_ns += (uint64_t)cost_ns;
+    if (w->copy[s] != w->version[s] + 1) {
+        w->low_sum[w->copy_tier[s]] += w->copy[s] ? 0 : w->g->storages[s].bytes;
+        w->copy[s] = w->version[s] + 1;
+        EBB_TRY(planner_floor_emit(w, PLAN_SEND, s));
+    }
+    return drop(w, s);
+}
+
 /* A victim goes, to a lower tier when that is its way back. */
 static enum ebb_status leave(struct floor_play *w, uint32_t s)
 {
     bool is_copied;
     price_of(w, s, &is_copied);
-    if (is_copied && planner_floor_is_useful(w, s)) {
-        w->game->copy_ns += (uint64_t)copy_cost(w, s, &w->copy_tier[s]);
-        if (w->copy[s] != w->version[s] + 1) {
-            w->low_sum[w->copy_tier[s]] += w->copy[s] ? 0 : w->g->storages[s].bytes;
-            w->copy[s] = w->version[s] + 1;
-            EBB_TRY(planner_floor_emit(w, PLAN_SEND, s));
+    if (!is_copied || !planner_floor_is_useful(w, s))
+        return drop(w, s);
+    double cost_ns = copy_cost(w, s, &w->copy_tier[s]);
+    return send(w, s, cost_ns);
+}
+
+enum ebb_status planner_floor_part(struct floor_play *w, uint32_t s, bool *is_done)
+{
+    if (w->rules->fates[s].way == PLANNER_AGAIN)
+        return has_recipe(w, s) ? drop(w, s) : EBB_OK;
+    if (!(w->rules->demands & PLANNER_INPUTS_LEAVE))
+        return EBB_OK;
+    for (uint8_t k = DEVICE_HOST; w->rules->tiers && k < DEVICE_TIERS; k++) {
+        double cost_ns = copy_cost_in(w, s, k);
+        if (cost_ns < INFINITY) { /* the host before the file */
+            w->copy_tier[s] = k;
+            return send(w, s, cost_ns);
         }
     }
-    return drop(w, s);
+    *is_done = false;
+    return EBB_OK;
 }
 
 /* A factor between 1/2 and 2, a function of the variant and of what the game has done so far. */

@@ -374,6 +374,20 @@ static enum ebb_status move_out(struct floor_play *w)
     return EBB_OK;
 }
 
+/* What the forward pass reads no more leaves behind its last reader there. */
+static enum ebb_status part(struct floor_play *w, const struct plan_node *node, bool *is_done)
+{
+    const struct plan_recipes *g = w->g;
+    for (uint32_t k = 0; w->rules->fates && k < node->in_count + node->out_count && *is_done; k++) {
+        uint32_t s = k < node->in_count ? g->ins[node->in_first + k].storage
+                                        : g->outs[node->out_first + k - node->in_count].storage;
+        const struct planner_fate *fate = &w->rules->fates[s];
+        if (fate->way != PLANNER_FREE && fate->after == node->op && w->is_resident[s])
+            EBB_TRY(planner_floor_part(w, s, is_done));
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status play(struct floor_play *w)
 {
     const struct plan_recipes *g = w->g;
@@ -386,6 +400,8 @@ static enum ebb_status play(struct floor_play *w)
         w->stage_cost = w->game->cost;
         w->stage_runs = w->runs;
         EBB_TRY(run_node(w, n, &is_done));
+        if (is_done)
+            EBB_TRY(part(w, &g->nodes[n], &is_done));
         for (uint32_t i = 0; i < g->nodes[n].end_count && is_done; i++) {
             uint32_t s = g->ends[g->nodes[n].end_first + i];
             if (g->storages[s].base == PLAN_NOWHERE && !planner_floor_is_useful(w, s))

@@ -50,11 +50,40 @@ struct planner_params {
     bool imposed_cover_all, imposed_cover_last; /* ilp: looser stage rules of the gap study */
 };
 
+/* What plans may not do, or have to. Games keep to it (planners floor and unified, and what they
+ * fall back on); other planners know nothing of it. */
+enum planner_demand {
+    PLANNER_NOTHING_AGAIN = 1, /* nothing is made again */
+    PLANNER_NO_COPIES = 2,     /* only what has its home below is copied */
+    PLANNER_INPUTS_LEAVE = 4,  /* inputs of blocks wait in a lower tier: with fates */
+};
+
+/* Checkpoints by blocks (blocks.c): the inputs of blocks stay, everything else that the backward
+ * pass reads leaves after its last reader in the forward pass and is made again. */
+struct planner_fate {
+    uint32_t after; /* op: its last reader in the forward pass */
+    enum { PLANNER_FREE, PLANNER_INPUT, PLANNER_AGAIN } way;
+};
+/* Per storage, to be freed; *fates is NULL where there is no backward pass. EBB_EUNSUPPORTED: the
+ * step is no chain of blocks. */
+enum ebb_status planner_fates(const struct trace *trace, struct planner_fate **fates,
+                              struct ebb_error *err);
+
 struct planner_tiers {
     uint64_t bytes[DEVICE_TIERS]; /* [0]: the budget, where it matters */
     struct device_config links;
     const struct plan_homes *homes; /* persistent storages that live there; NULL: none; borrowed */
+    unsigned demands;               /* OR of planner_demand */
+    const struct planner_fate *fates; /* NULL: games decide; borrowed */
 };
+
+/* The same without lower tiers. */
+static inline struct planner_tiers planner_without_tiers(const struct planner_tiers *tiers)
+{
+    struct planner_tiers none = *tiers;
+    none.bytes[DEVICE_HOST] = none.bytes[DEVICE_FILE] = 0;
+    return none;
+}
 
 static inline bool planner_has_tiers(const struct planner_tiers *tiers)
 {

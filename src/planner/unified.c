@@ -154,7 +154,8 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
             both[i]->bytes_per_ns /= price;
         }
     }
-    for (int way = u->tiers->homes ? 1 : 0; way < 2 && status == EBB_OK; way++) {
+    bool is_played = u->tiers->homes || u->tiers->demands || u->tiers->fates;
+    for (int way = is_played ? 1 : 0; way < 2 && status == EBB_OK; way++) {
         struct plan plan = {0};
         bool is_found = false;
         status = way ? try_game(u, &tiers, &plan, &is_found, err)

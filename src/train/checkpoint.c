@@ -20,6 +20,7 @@
 #include "train/trial.h"
 
 enum { PATH_BYTES = 4096, FILES = 3, VERSION = 1 };
+#define PIECE ((size_t)1 << 20) /* bytes of a file that are in memory at once */
 
 static const char *const files[FILES] = {"state/weights.safetensors", "state/optimizer.safetensors",
                                          "state/train.json"};
@@ -167,7 +168,11 @@ static enum ebb_status hash_file(const char *path, char text[EBB_SHA256_TEXT], u
     struct ebb_sha256 h;
     EBB_TRY(ebb_file_view_open(&view, path, SIZE_MAX, err));
     ebb_sha256_init(&h);
-    ebb_sha256_add(&h, view.data, view.length);
+    for (size_t at = 0, n; at < view.length; at += n) {
+        n = view.length - at < PIECE ? view.length - at : PIECE;
+        ebb_sha256_add(&h, view.data + at, n);
+        ebb_file_view_rest(&view, view.data + at, n);
+    }
     *bytes = view.length;
     ebb_file_view_close(&view);
     return ebb_sha256_text(&h, text, err);
@@ -307,6 +312,20 @@ static enum ebb_status check_tensors(const struct train_trial *t, const struct o
     return EBB_OK;
 }
 
+static enum ebb_status copy_tensor(struct train_trial *t, size_t slot,
+                                   const struct ebb_file_view *view, const struct tensor_entry *e,
+                                   struct ebb_error *err)
+{
+    uint64_t count = (uint64_t)tensor_count(&e->view), size = count ? e->bytes / count : 1;
+    for (uint64_t at = 0, n; at < count; at += n) {
+        const char *from = (const char *)e->data + at * size;
+        n = count - at < PIECE / size ? count - at : PIECE / size;
+        EBB_TRY(train_slot_write_part(t, slot, at, n, from, err));
+        ebb_file_view_rest(view, from, (size_t)(n * size));
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status copy_tensors(struct train_trial *t, const struct opened *o,
                                     enum train_slot_kind kind, struct ebb_error *err)
 {
@@ -315,7 +334,7 @@ static enum ebb_status copy_tensors(struct train_trial *t, const struct opened *
         const struct tensor_entry *e =
             slot->kind == kind ? tensor_file_find(&o->file, slot->name) : NULL;
         if (e)
-            EBB_TRY(train_slot_write(t, i, e->data, err));
+            EBB_TRY(copy_tensor(t, i, &o->view, e, err));
     }
     return EBB_OK;
 }

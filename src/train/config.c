@@ -21,6 +21,7 @@ struct draft { /* what the sections say, one after the other */
     unsigned master_weights, decay;
     struct train_init init;
     int64_t threads;
+    bool unbuilt; /* of keys that are valid and do nothing here: unbuilt.c or a note says so */
 };
 
 static const char *policy_name(size_t i)
@@ -63,6 +64,9 @@ static const struct ebb_key init_rows[] = {
 static const struct ebb_keys group_keys = EBB_KEYS(group_rows), init_keys = EBB_KEYS(init_rows);
 
 #define ROW(...) EBB_KEY_ROW(struct draft, __VA_ARGS__)
+/* A MAP is the record that the rows below it fill: here all of it, config being its first member. */
+#define WISH(name, field, about)                                                                   \
+    ROW(name, OWN, config.wishes.field, about, .type = &train_wish_type)
 static const struct ebb_key memory_rows[] = {
     ROW("budget", BYTES, config.budget_bytes, "memory of the device; default: unlimited",
         .words = "unlimited", .bounds = "> 0",
@@ -85,6 +89,38 @@ static const struct ebb_key memory_rows[] = {
         .bounds = ">= 0"),
     ROW("link_latency.file", DOUBLE, config.link.file_latency, "to and from the file",
         .bounds = ">= 0"),
+    WISH("use_ckp", use_ckp,
+         "true: block inputs stay, the rest is recomputed; false: nothing is recomputed"),
+    WISH("with_activation_offload", activation_offload,
+         "true: those block inputs wait in a lower tier; false: activations are never copied"),
+    WISH("with_async_mem_monitor", monitor,
+         "a thread compares the memory of the process with what is accounted for"),
+    ROW("reserve", BYTES, config.wishes.reserve_bytes,
+        "what it may take besides before the monitor warns", .words = "auto", .bounds = "> 0",
+        .allowed = "bytes with a unit (32MiB)"),
+    ROW("gradients", WORD, config.wishes.gradients,
+        "fused: each is used up at once; separate: all are kept",
+        .words = "auto fused separate overlay"),
+    ROW("mem_tracer", MAP, config, "parts of memory, by PatrickStar's names", .flags = 0),
+    WISH("mem_tracer.use_async_mem_monitor", tracer_monitor, "as with_async_mem_monitor"),
+    ROW("mem_tracer.overall_gpu_mem_ratio", DOUBLE, config.wishes.gpu_ratio,
+        "budget as a part of the machine's memory", .bounds = "> 0, <= 1"),
+    ROW("mem_tracer.overall_cpu_mem_ratio", DOUBLE, config.wishes.cpu_ratio,
+        "host as a part of the machine's memory", .bounds = "> 0, <= 1"),
+    ROW("mem_tracer.warmup_gpu_chunk_mem_ratio", DOUBLE, config.wishes.warmup_ratio,
+        "most state in tier 0 during update 1, as a part of the budget", .bounds = ">= 0, <= 1"),
+    ROW("mem_tracer.margin_use_ratio", DOUBLE, config.wishes.margin_ratio,
+        "most optimizer state there, as a part of what the rest leaves", .bounds = ">= 0, <= 1"),
+    ROW("with_static_partition", BOOL, config.wishes.is_static,
+        "warmup_gpu_chunk_mem_ratio says for good how much state lives in tier 0", .flags = 0),
+    ROW("mem_tracer.use_fake_dist", BOOL, unbuilt, "several ranks on one device", .flags = 0),
+    ROW("release_after_init", BOOL, unbuilt, "ranks drop what others own", .flags = 0),
+    ROW("use_cpu_embedding", BOOL, unbuilt, "the host looks tokens up", .flags = 0),
+    ROW("use_hybrid_adam", BOOL, unbuilt, "host and device share the updates", .flags = 0),
+    ROW("with_tiling_linear", BOOL, unbuilt, "layers in blocks of rows", .flags = 0),
+    ROW("with_mem_saving_comm", BOOL, unbuilt, "ranks exchange part by part", .flags = 0),
+    ROW("with_mem_cache", BOOL, unbuilt, "always so", .flags = 0),
+    ROW("with_async_move", BOOL, unbuilt, "always so", .flags = 0),
     ROW("precision", WORD, config.precision, "of compute", .words = "fp32 bf16 fp16"),
     ROW("master_weights", WORD, master_weights, "how bf16 training keeps its weights",
         .words = "fp32 split"),
@@ -294,6 +330,10 @@ static void read_memory(const struct section *s)
     struct draft *d = s->draft;
     read_rows(s, &memory_keys, false);
     check_links(s);
+    const struct ebb_doc_node *tracer = ebb_doc_given(s->map, "mem_tracer");
+    d->config.wishes.has_warmup = ebb_doc_given(tracer, "warmup_gpu_chunk_mem_ratio") != NULL;
+    d->config.wishes.has_margin = ebb_doc_given(tracer, "margin_use_ratio") != NULL;
+    train_wishes_check(s->reading, &s->path, s->map, &d->config);
     d->config.threads = (int)d->threads;
     d->config.is_split = d->master_weights == 1;
     if (d->config.is_split && d->config.precision != TRAIN_BF16)
@@ -451,6 +491,7 @@ static enum ebb_status read_all(struct ebb_reading *reading, const struct train_
         read_section(reading, i, values[i], draft->config.task, source, draft);
     }
     read_rest(reading, source, draft);
+    train_wishes_check_rest(reading, values[SECTIONS - 1], &draft->config);
     enum ebb_status status = ebb_reading_end(reading, err);
     draft->config.data = values[0] && values[0]->count > 0 ? values[0] : NULL;
     draft->config.schedule = values[3];

@@ -61,6 +61,22 @@ enum ebb_status train_ways_name(struct train_ways *w, const char *name, struct e
     return EBB_OK;
 }
 
+void train_ways_wish(struct train_ways *w, const struct train_wishes *wishes)
+{
+    bool is_capped = wishes->has_warmup && w->budget_bytes != UINT64_MAX;
+    w->state_cap =
+        is_capped ? (uint64_t)(wishes->warmup_ratio * (double)w->budget_bytes) : UINT64_MAX;
+    w->margin_ratio =
+        wishes->has_margin && w->budget_bytes != UINT64_MAX ? wishes->margin_ratio : -1;
+    w->is_static = wishes->is_static;
+    w->is_checkpointed = wishes->use_ckp == TRAIN_ON;
+    w->demands = wishes->use_ckp == TRAIN_OFF ? PLANNER_NOTHING_AGAIN : 0;
+    if (wishes->activation_offload == TRAIN_ON)
+        w->demands |= PLANNER_INPUTS_LEAVE;
+    if (wishes->activation_offload == TRAIN_OFF)
+        w->demands |= PLANNER_NO_COPIES;
+}
+
 void train_ways_budget(struct train_ways *w, uint64_t bytes)
 {
     w->asked_bytes = bytes;
@@ -80,6 +96,10 @@ struct exec_options train_ways_options(const struct train_ways *w)
                              .tier_bytes = {0, w->host_bytes, w->file_bytes},
                              .links = tier_links(w),
                              .context = w->backend};
+    if (w->demands & PLANNER_NOTHING_AGAIN)
+        o.ways = 0;
+    if (w->demands & PLANNER_NO_COPIES)
+        return o;
     o.ways |= w->host_bytes ? MEM_HOST : 0;
     o.ways |= w->file_bytes ? MEM_FILE : 0;
     return o;
@@ -105,6 +125,9 @@ static enum ebb_status by_policy(const struct train_ways *w, const struct train_
     struct exec_report report;
     o.log = &log;
     struct ebb_error why = {0};
+    *is_found = false;
+    if (o.ways == 0) /* nothing may be made again, and there is nowhere to copy to */
+        return EBB_OK;
     enum ebb_status status = exec_run(c->exec, &o, &report, &why);
     *is_found = status == EBB_OK && report.result == EXEC_OK;
     if (*is_found) {
@@ -115,11 +138,13 @@ static enum ebb_status by_policy(const struct train_ways *w, const struct train_
     return unless_no_room(status, &why, err);
 }
 
-static struct planner_tiers tiers_of(const struct train_ways *w)
+static struct planner_tiers tiers_of(const struct train_ways *w, const struct train_choice *c)
 {
     struct exec_options o = train_ways_options(w);
     return (struct planner_tiers){.bytes = {o.budget_bytes, w->host_bytes, w->file_bytes},
                                   .links = o.links,
+                                  .demands = w->demands,
+                                  .fates = c->fates,
                                   .homes = w->is_settled && w->homes->count ? w->homes : NULL};
 }
 
@@ -131,7 +156,7 @@ static enum ebb_status by_planner(const struct train_ways *w, const struct train
     planner_request_init(&request);
     planner_result_init(&result);
     request.budget_bytes = w->budget_bytes;
-    request.tiers = tiers_of(w);
+    request.tiers = tiers_of(w, c);
     request.seed = w->seed;
     request.time_limit_s = PLANNING_SECONDS;
     request.move_bytes_per_ns = link_of(w, PROFILE_MOVE).bytes_per_ns;
@@ -178,7 +203,8 @@ static enum ebb_status find_least_in(const struct train_ways *w, struct train_ch
         struct plan game = {0};
         uint64_t bytes = UINT64_MAX;
         bool is_good = true;
-        is_last = !planner_has_tiers(&tiers) || tiers.homes;
+        is_last = !planner_has_tiers(&tiers) || tiers.homes ||
+                  (tiers.fates && (tiers.demands & PLANNER_INPUTS_LEAVE));
         status = planner_floor(c->trace, &tiers, &game, &bytes, err);
         if (status == EBB_OK && planner_has_tiers(&tiers))
             status = is_placed(w, c, &game, bytes, &is_good, err);
@@ -201,21 +227,36 @@ static const struct device_link any_link = {.latency_ns = 100000, .bytes_per_ns 
 static enum ebb_status find_least(const struct train_ways *w, struct train_choice *c,
                                   struct ebb_error *err)
 {
-    struct planner_tiers tiers = tiers_of(w);
+    struct planner_tiers tiers = tiers_of(w, c);
     struct plan_homes homes = {0};
     for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++)
         tiers.links.in[k] = tiers.links.out[k] = any_link; /* the least is no matter of speed */
     c->info.floor_bytes = UINT64_MAX;
-    EBB_TRY(find_least_in(w, c, tiers, err));
+    enum ebb_status status = find_least_in(w, c, tiers, err);
+    if (status != EBB_OK) {
+        c->info.floor_bytes = 0; /* not known */
+        return status;
+    }
     c->state_floor = c->info.floor_bytes;
     if (w->is_settled || !planner_has_tiers(&tiers))
         return EBB_OK;
-    enum ebb_status status = planner_homes(c->trace, &tiers, 1, &homes, err);
+    status = planner_homes(c->trace, &tiers, 1, &homes, err);
     tiers.homes = &homes;
     if (status == EBB_OK && homes.count)
         status = find_least_in(w, c, tiers, err);
     plan_homes_fini(&homes);
     return status;
+}
+
+/* Checkpoints, where they were asked for and the program has a backward pass. */
+static enum ebb_status prepare(const struct train_ways *w, struct train_choice *c,
+                               struct ebb_error *err)
+{
+    if (c->is_ready || !w->is_checkpointed)
+        return EBB_OK;
+    enum ebb_status status = planner_fates(c->trace, &c->fates, err);
+    c->is_ready = status == EBB_OK;
+    return status == EBB_OK ? status : ebb_context(err, status, "memory.use_ckp: true");
 }
 
 /* The least memory and its plan; never more than keeping everything takes. */
@@ -225,10 +266,11 @@ static enum ebb_status find_floor(const struct train_ways *w, struct train_choic
     const struct plan *all = NULL;
     if (c->has_least)
         return EBB_OK;
+    EBB_TRY(prepare(w, c, err));
     EBB_TRY(exec_keep_all(c->exec, UINT64_MAX, &all, err));
     c->info.unlimited_bytes = all->budget_bytes;
     EBB_TRY(find_least(w, c, err));
-    if (c->info.floor_bytes > c->info.unlimited_bytes && !tiers_of(w).homes) {
+    if (c->info.floor_bytes > c->info.unlimited_bytes && !tiers_of(w, c).homes && !c->fates) {
         c->info.floor_bytes = c->info.unlimited_bytes;
         EBB_TRY(plan_copy(&c->least, all, err));
     }
@@ -244,29 +286,69 @@ enum ebb_status train_choice_floor(const struct train_ways *w, struct train_choi
     return EBB_OK;
 }
 
+/* The op at which the plan of the floor has most bytes; TRACE_NONE: not known. */
+static uint32_t tightest_op(const struct train_choice *c)
+{
+    struct plan_walk walk;
+    uint32_t op = TRACE_NONE;
+    uint64_t most = 0;
+    if (plan_walk_init(&walk, c->trace, &c->least, NULL) != EBB_OK)
+        return op;
+    for (size_t i = 0; i < c->least.step_count; i++) {
+        if (plan_walk_step(&walk, i, NULL) != EBB_OK)
+            break;
+        uint64_t bytes = walk.resident_bytes + walk.extra_bytes;
+        if (c->least.steps[i].act == PLAN_RUN && bytes > most) {
+            most = bytes;
+            op = c->least.steps[i].index;
+        }
+    }
+    plan_walk_fini(&walk);
+    return op;
+}
+
+static void name_op(const struct train_choice *c, char *text, size_t size)
+{
+    uint32_t op = tightest_op(c);
+    const struct trace_op *o = op != TRACE_NONE ? &c->trace->ops[op] : NULL;
+    const char *label = o ? trace_label(c->trace, o) : "";
+    *text = '\0';
+    if (o)
+        snprintf(text, size, "; op %u (%s%s%s) needs them in tier 0", op, o->kind->name,
+                 *label ? " " : "", label);
+}
+
 static enum ebb_status refuse(const struct train_ways *w, const struct train_choice *c,
                               struct ebb_error *err)
 {
-    return ebb_fail(err, EBB_EBUDGET,
-                    "a budget of %llu bytes is too small for %s: the least it can run in is %llu "
-                    "bytes (%llu of them weights and other state)",
-                    (unsigned long long)w->asked_bytes, c->trace->name,
-                    (unsigned long long)c->info.floor_bytes,
-                    (unsigned long long)c->info.persistent_bytes);
+    char where[200];
+    name_op(c, where, sizeof where);
+    return ebb_fail(
+        err, EBB_EBUDGET,
+        "a budget of %llu bytes is too small for %s: the least it can run in is %llu "
+        "bytes (%llu of them weights and other state)%s%s",
+        (unsigned long long)w->asked_bytes, c->trace->name, (unsigned long long)c->info.floor_bytes,
+        (unsigned long long)c->info.persistent_bytes, where,
+        w->demands & PLANNER_NOTHING_AGAIN ? ", since use_ckp: false forbids to recompute"
+        : c->fates                         ? ", since use_ckp: true keeps block inputs"
+        : w->demands & PLANNER_NO_COPIES
+            ? ", since with_activation_offload: false forbids to copy activations"
+            : "");
 }
 
 /* One of the floor's games at this budget, with lower tiers or without. */
 static enum ebb_status by_game(const struct train_ways *w, const struct train_choice *c,
                                struct plan *plan, bool *is_found, struct ebb_error *err)
 {
-    struct planner_tiers tiers = tiers_of(w);
+    struct planner_tiers tiers = tiers_of(w, c);
     uint64_t budget = w->budget_bytes;
     EBB_TRY(planner_floor_at(c->trace, &tiers, budget, plan, is_found, err));
     if (*is_found && planner_has_tiers(&tiers))
         EBB_TRY(is_placed(w, c, plan, budget, is_found, err));
     if (!*is_found && planner_has_tiers(&tiers) && !tiers.homes) {
+        struct planner_tiers none = planner_without_tiers(&tiers);
         plan_fini(plan);
-        EBB_TRY(planner_floor_at(c->trace, NULL, budget, plan, is_found, err));
+        EBB_TRY(planner_floor_at(c->trace, &none, budget, plan, is_found, err));
     }
     snprintf(plan->planner, sizeof plan->planner, "floor");
     return EBB_OK;
@@ -320,7 +402,7 @@ static enum ebb_status compare(const struct train_ways *w, struct train_choice *
 static enum ebb_status compare_early(const struct train_ways *w, struct train_choice *c,
                                      const struct plan *plan, struct ebb_error *err)
 {
-    struct planner_tiers tiers = tiers_of(w);
+    struct planner_tiers tiers = tiers_of(w, c);
     struct ebb_error why = {0};
     struct plan early = {0};
     bool is_found;
@@ -361,31 +443,122 @@ static enum ebb_status choose_in(const struct train_ways *w, struct train_choice
     return status;
 }
 
+/* ---- how much state may be near ---------------------------------------------------------------- */
+
+/* Persistent bytes in tier 0; *optimizer: of those, what only updates read. */
+static enum ebb_status near_bytes(const struct trace *t, const struct plan_homes *homes,
+                                  uint64_t *all, uint64_t *optimizer, struct ebb_error *err)
+{
+    uint64_t *base, ignored;
+    bool *is_read;
+    *all = *optimizer = 0;
+    EBB_TRY(ebb_new(&base, (size_t)t->storage_count + 1, sizeof *base + sizeof *is_read, err));
+    is_read = (bool *)(base + t->storage_count + 1);
+    for (uint32_t o = 0; o < t->op_count; o++)
+        for (uint32_t i = 0; i < t->ops[o].input_count && t->ops[o].phase != TRACE_UPDATE; i++)
+            is_read[t->tensors[t->inputs[t->ops[o].input_first + i]].storage] = true;
+    enum ebb_status status = plan_base_layout(t, homes, base, &ignored, err);
+    for (uint32_t s = 0; s < t->storage_count && status == EBB_OK; s++) {
+        uint64_t bytes = base[s] != PLAN_NOWHERE ? plan_round(t->storages[s].bytes) : 0;
+        *all += bytes;
+        *optimizer += is_read[s] ? 0 : bytes;
+    }
+    ebb_free(base);
+    return status;
+}
+
+static bool has_caps(const struct train_ways *w)
+{
+    return w->state_cap != UINT64_MAX || w->margin_ratio >= 0;
+}
+
+/* May state live where these homes have it? What is near with none of them says how much the rest
+ * takes. */
+static enum ebb_status is_allowed(const struct train_ways *w, const struct train_choice *c,
+                                  const struct plan_homes *homes, bool *is_so,
+                                  struct ebb_error *err)
+{
+    uint64_t near, optimizer, every, whole;
+    *is_so = true;
+    if (!has_caps(w) || w->is_settled)
+        return EBB_OK;
+    EBB_TRY(near_bytes(c->trace, NULL, &every, &whole, err));
+    EBB_TRY(near_bytes(c->trace, homes, &near, &optimizer, err));
+    uint64_t rest = c->info.unlimited_bytes - whole;
+    uint64_t left = w->budget_bytes > rest ? w->budget_bytes - rest : 0;
+    *is_so = near <= w->state_cap &&
+             (w->margin_ratio < 0 || (double)optimizer <= w->margin_ratio * (double)left);
+    return EBB_OK;
+}
+
+static enum ebb_status refuse_cap(const struct train_ways *w, const struct train_choice *c,
+                                  struct ebb_error *err)
+{
+    return ebb_fail(err, EBB_EBUDGET,
+                    "host and file, %llu and %llu bytes, have no room for the state of %s that "
+                    "mem_tracer.%s leaves no room for in tier 0, of %llu bytes in all",
+                    (unsigned long long)w->host_bytes, (unsigned long long)w->file_bytes,
+                    c->trace->name,
+                    w->state_cap != UINT64_MAX ? "warmup_gpu_chunk_mem_ratio" : "margin_use_ratio",
+                    (unsigned long long)c->info.persistent_bytes);
+}
+
+/* One part of the state below tier 0, if that is allowed and not as before. */
+static enum ebb_status choose_part(const struct train_ways *w, struct train_choice *c, double part,
+                                   struct plan_homes *homes, struct ebb_error *err)
+{
+    struct planner_tiers tiers = tiers_of(w, c);
+    size_t before = homes->count;
+    bool is_so;
+    EBB_TRY(planner_homes(c->trace, &tiers, part, homes, err));
+    EBB_TRY(is_allowed(w, c, homes, &is_so, err));
+    if (homes->count == before || !is_so)
+        return EBB_OK;
+    tiers.homes = homes;
+    return choose_in(w, c, &tiers, err);
+}
+
+/* No more than a cap of the state is near. */
+static double part_for_cap(const struct train_ways *w, const struct train_choice *c)
+{
+    double every = (double)c->info.persistent_bytes;
+    return every > 0 && (double)w->state_cap < every ? 1 - (double)w->state_cap / every : 0;
+}
+
 /* Nobody asked for a policy: the fastest plan known, with tiers or without. */
 static enum ebb_status choose_freely(const struct train_ways *w, struct train_choice *c,
                                      struct ebb_error *err)
 {
-    static const double parts[] = {1.0 / 3, 2.0 / 3, 5.0 / 6, 1}; /* of the state below tier 0 */
-    struct planner_tiers tiers = tiers_of(w);
+    const double parts[] = {part_for_cap(w, c), 1.0 / 3, 2.0 / 3, 5.0 / 6, 1}; /* below tier 0 */
+    struct planner_tiers tiers = tiers_of(w, c);
     struct plan_homes homes = {0};
-    enum ebb_status status = EBB_OK;
-    size_t before = 0;
-    if (tiers.homes || w->budget_bytes >= c->state_floor)
+    bool is_so;
+    enum ebb_status status = is_allowed(w, c, NULL, &is_so, err);
+    if (status == EBB_OK && (tiers.homes || (is_so && w->budget_bytes >= c->state_floor)))
         status = choose_in(w, c, &tiers, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == EBB_OK; i++) {
-        if (w->is_settled || !planner_has_tiers(&tiers) ||
+        if (w->is_settled || !planner_has_tiers(&tiers) || (w->is_static && i > 0) ||
             (c->is_made && c->info.overhead < ALL_HIDDEN))
             break;
-        status = planner_homes(c->trace, &tiers, parts[i], &homes, err);
-        if (status != EBB_OK || homes.count == before)
-            continue;
-        struct planner_tiers below = tiers;
-        below.homes = &homes;
-        before = homes.count;
-        status = choose_in(w, c, &below, err);
+        if (parts[i] > 0)
+            status = choose_part(w, c, parts[i], &homes, err);
     }
     plan_homes_fini(&homes);
     return status;
+}
+
+/* What is left when that found nothing: a game, or the floor's. */
+static enum ebb_status choose_last(const struct train_ways *w, struct train_choice *c,
+                                   struct ebb_error *err)
+{
+    bool is_so = !has_caps(w);
+    if (is_so)
+        EBB_TRY(offer(w, c, by_game, err));
+    if (c->is_made)
+        return EBB_OK;
+    EBB_TRY(find_floor(w, c, err));
+    EBB_TRY(is_allowed(w, c, &c->least.homes, &is_so, err));
+    return is_so ? offer(w, c, by_floor, err) : refuse_cap(w, c, err);
 }
 
 enum ebb_status train_choice_make(const struct train_ways *w, struct train_choice *c,
@@ -394,27 +567,30 @@ enum ebb_status train_choice_make(const struct train_ways *w, struct train_choic
     const struct plan *all = NULL;
     EBB_TRY(exec_keep_all(c->exec, UINT64_MAX, &all, err));
     c->info.unlimited_bytes = all->budget_bytes;
+    EBB_TRY(prepare(w, c, err));
     bool has_homes = w->is_settled && w->homes->count; /* what is kept has to come first */
-    if (c->info.unlimited_bytes <= w->budget_bytes && !has_homes)
+    bool is_free = w->is_free || has_homes || c->fates || has_caps(w);
+    bool is_allowed_near;
+    EBB_TRY(is_allowed(w, c, NULL, &is_allowed_near, err));
+    if (c->info.unlimited_bytes <= w->budget_bytes && !has_homes && !c->fates && is_allowed_near)
         return offer(w, c, by_keeping, err);
-    EBB_TRY(find_floor(w, c, err));
+    if (w->budget_bytes != UINT64_MAX)
+        EBB_TRY(find_floor(w, c, err));
     if (w->budget_bytes < c->info.floor_bytes)
         return refuse(w, c, err);
-    if (!w->policy && !w->planner && !has_homes)
+    if (!w->policy && !w->planner && !is_free)
         return ebb_fail(err, EBB_EBUDGET,
                         "policy none keeps everything: %s needs %llu bytes, the budget is %llu; "
                         "with another policy it needs at least %llu",
                         c->trace->name, (unsigned long long)c->info.unlimited_bytes,
                         (unsigned long long)w->budget_bytes,
                         (unsigned long long)c->info.floor_bytes);
-    if (w->is_free || has_homes)
+    if (is_free)
         EBB_TRY(choose_freely(w, c, err));
     else
         EBB_TRY(offer(w, c, w->policy ? by_policy : by_planner, err));
     c->info.is_fallback = !c->is_made && !w->is_free;
-    if (!c->is_made)
-        EBB_TRY(offer(w, c, by_game, err));
-    return c->is_made ? EBB_OK : offer(w, c, by_floor, err);
+    return c->is_made ? EBB_OK : choose_last(w, c, err);
 }
 
 void train_choice_init(struct train_choice *c)
@@ -428,4 +604,5 @@ void train_choice_fini(struct train_choice *c)
 {
     plan_fini(&c->plan);
     plan_fini(&c->least);
+    ebb_free(c->fates);
 }

@@ -23,6 +23,11 @@ struct train_ways {
     uint64_t seed;
     bool samples, ignores_small; /* policies: exec_options */
     void *backend;
+    unsigned demands;    /* OR of planner_demand */
+    uint64_t state_cap;  /* most state in tier 0 */
+    double margin_ratio; /* train_wishes */
+    bool is_static;
+    bool is_checkpointed; /* inputs of blocks stay, the rest is made again: planner_fates */
     /* Where state lives, when that is settled: programs of an engine agree on it. */
     const struct plan_homes *homes;
     bool is_settled;
@@ -30,6 +35,7 @@ struct train_ways {
 
 /* Of a policy or planner; NULL: what suits the budget. EBB_EINPUT: unknown. */
 enum ebb_status train_ways_name(struct train_ways *ways, const char *name, struct ebb_error *err);
+void train_ways_wish(struct train_ways *ways, const struct train_wishes *wishes);
 void train_ways_budget(struct train_ways *ways, uint64_t bytes);
 struct exec_options train_ways_options(const struct train_ways *ways);
 
@@ -38,7 +44,8 @@ struct train_choice {
     struct exec_program *exec; /* the program made of it */
     struct plan plan, least;   /* least: of the floor */
     uint64_t state_floor;      /* floor with all state in tier 0 */
-    bool has_least, is_made;
+    bool has_least, is_made, is_ready;
+    struct planner_fate *fates; /* of its storages, where checkpoints were asked for; else NULL */
     struct train_program_info info;
 };
 

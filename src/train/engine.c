@@ -14,38 +14,7 @@
 #include "base/thread.h"
 #include "ops/ops.h"
 #include "train/costs.h"
-#include "train/decide.h"
-#include "train/place.h"
-
-struct train_program {
-    struct trace *trace;
-    struct exec_program *exec;
-    struct train_choice choice;
-    struct exec_image *image;
-    uint32_t *persistent;    /* leaf tensors in order */
-    uint64_t *base;          /* per storage: plan_base_layout */
-    uint64_t base_bytes;     /* in tier 0 */
-    struct plan_homes homes; /* of the others, as the engine has them */
-    uint32_t persistent_count;
-    bool is_settled; /* it came after the first: the homes were given */
-    struct train_program *next;
-};
-
-struct train_engine {
-    struct train_engine_options options;
-    char *file_path;
-    struct train_ways ways;
-    struct train_place place;
-    struct profile *own_costs; /* the table's own; NULL: given, or as built in */
-    void *backend;             /* context of its kernels */
-    struct device *device;
-    unsigned char *stage;
-    bool is_reserved;
-    uint64_t slab_bytes;
-    uint64_t needed_bytes;          /* largest floor of the programs refused so far */
-    struct plan_homes homes;        /* of the first program; storage: number of the leaf */
-    struct train_program *programs; /* newest first */
-};
+#include "train/engine_inside.h"
 
 /* ---- creating -------------------------------------------------------------------------------- */
 
@@ -87,6 +56,7 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     e->ways.samples = options->samples;
     e->ways.ignores_small = options->ignores_small;
     e->ways.link = options->link;
+    train_ways_wish(&e->ways, &options->wishes);
     e->ways.profile = options->costs ? options->costs : profile_builtin();
     unsigned passes = 0;
     enum ebb_status status = train_ways_name(&e->ways, options->policy, err);
@@ -303,6 +273,33 @@ static enum ebb_status decide_all(struct train_engine *e, struct train_program *
     if (!p->is_settled)
         EBB_THEN(status, settle_by(e, p, err));
     return status;
+}
+
+enum ebb_status train_engine_decide_again(struct train_engine *e, struct ebb_error *err)
+{
+    struct train_program *first = e->programs;
+    while (first->next)
+        first = first->next;
+    plan_homes_fini(&e->homes);
+    for (struct train_program *p = first;;) { /* in the order in which they were added */
+        uint64_t bytes = p->choice.info.persistent_bytes;
+        exec_image_destroy(p->image);
+        p->image = NULL;
+        train_choice_fini(&p->choice);
+        train_choice_init(&p->choice);
+        p->choice.info.persistent_bytes = bytes;
+        p->is_settled = p != first;
+        EBB_TRY(decide(e, p, err));
+        if (p == first)
+            EBB_TRY(settle_by(e, p, err));
+        EBB_TRY(take_homes(e, p, err));
+        struct train_program *newer = e->programs == p ? NULL : e->programs;
+        while (newer && newer->next != p)
+            newer = newer->next;
+        if (!newer)
+            return EBB_OK;
+        p = newer;
+    }
 }
 
 static struct train_program *find_equal(const struct train_engine *e, const struct trace *t)
@@ -557,124 +554,4 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
         EBB_TRY(exec_image_create(&p->image, p->exec, &p->choice.plan, &o, err));
     EBB_TRY(exec_image_run(p->image, io, log, report, err));
     return check_fault(e, p, err);
-}
-
-/* ---- persistent leaves ------------------------------------------------------------------------ */
-
-#define STAGE_BYTES (UINT64_C(4) << 20) /* that go in and out at once */
-
-struct passage {               /* bytes on their way between the host and a persistent leaf */
-    unsigned char *to;         /* get */
-    const unsigned char *from; /* put; both NULL: zeros */
-    uint64_t offset, count;    /* in the tier */
-    enum device_tier tier;
-    uint64_t desk, desk_bytes; /* bytes of tier 0 that are free between runs */
-};
-
-/* Between the host and bytes of tier 0. */
-static enum ebb_status pass_near(struct train_engine *e, unsigned char *to,
-                                 const unsigned char *from, uint64_t offset, uint64_t n,
-                                 struct ebb_error *err)
-{
-    const struct device_table *d = e->device->table;
-    if (!to && !from)
-        return d->zero(e->device, DEVICE_COMPUTE, offset, n, err);
-    if (d->is_host_visible) {
-        unsigned char *here = d->address(e->device, offset);
-        memcpy(to ? to : here, to ? here : from, (size_t)n);
-        return EBB_OK;
-    }
-    if (!e->stage)
-        e->stage = d->host_take(e->device, STAGE_BYTES);
-    if (!e->stage)
-        return ebb_no_memory(err, STAGE_BYTES);
-    if (from)
-        memcpy(e->stage, from, (size_t)n);
-    EBB_TRY(to ? d->read(e->device, DEVICE_COMPUTE, e->stage, offset, n, err)
-               : d->write(e->device, DEVICE_COMPUTE, offset, e->stage, n, err));
-    EBB_TRY(d->sync(e->device, err));
-    if (to)
-        memcpy(to, e->stage, (size_t)n);
-    return EBB_OK;
-}
-
-/* The same for a lower tier, over the desk. */
-static enum ebb_status pass_far(struct train_engine *e, const struct passage *x, unsigned char *to,
-                                const unsigned char *from, uint64_t offset, uint64_t n,
-                                struct ebb_error *err)
-{
-    const struct device_table *d = e->device->table;
-    enum device_stream stream = device_copy_stream(x->tier, !to);
-    if (!to)
-        EBB_TRY(pass_near(e, NULL, from, x->desk, n, err));
-    EBB_TRY(d->sync(e->device, err));
-    EBB_TRY(d->copy(e->device, stream, to ? DEVICE_T0 : x->tier, to ? x->desk : offset,
-                    to ? x->tier : DEVICE_T0, to ? offset : x->desk, n, err));
-    EBB_TRY(d->sync(e->device, err));
-    return to ? pass_near(e, to, NULL, x->desk, n, err) : EBB_OK;
-}
-
-static enum ebb_status pass_pieces(struct train_engine *e, const struct passage *x,
-                                   struct ebb_error *err)
-{
-    uint64_t most = STAGE_BYTES;
-    if (x->tier != DEVICE_T0 && x->desk_bytes < most)
-        most = x->desk_bytes;
-    if (most == 0)
-        return ebb_fail(err, EBB_EINTERNAL, "tier 0 has no byte free between runs");
-    for (uint64_t at = 0, n; at < x->count; at += n) {
-        n = x->count - at < most ? x->count - at : most;
-        unsigned char *to = x->to ? x->to + at : NULL;
-        const unsigned char *from = x->from ? x->from + at : NULL;
-        EBB_TRY(x->tier == DEVICE_T0 ? pass_near(e, to, from, x->offset + at, n, err)
-                                     : pass_far(e, x, to, from, x->offset + at, n, err));
-    }
-    return EBB_OK;
-}
-
-static enum ebb_status pass(struct train_engine *e, const struct train_program *p, uint32_t tensor,
-                            uint64_t at, struct passage *x, struct ebb_error *err)
-{
-    uint32_t s = p->trace->tensors[tensor].storage;
-    uint64_t bytes = p->trace->storages[s].bytes;
-    const struct plan_home *home = plan_home_of(&p->homes, s);
-    if ((!home && p->base[s] == PLAN_NOWHERE) || x->count > bytes || at > bytes - x->count)
-        return ebb_fail(err, EBB_EINTERNAL, "bytes %llu + %llu of tensor %u are not persistent",
-                        (unsigned long long)at, (unsigned long long)x->count, tensor);
-    EBB_TRY(train_engine_reserve(e, err));
-    x->tier = home ? (enum device_tier)home->tier : DEVICE_T0;
-    x->offset = at + (home ? home->offset : p->base[s]);
-    x->desk = p->base_bytes;
-    x->desk_bytes = e->slab_bytes - p->base_bytes;
-    return pass_pieces(e, x, err);
-}
-
-enum ebb_status train_engine_put(struct train_engine *e, const struct train_program *p,
-                                 uint32_t tensor, uint64_t at, const void *bytes, uint64_t count,
-                                 struct ebb_error *err)
-{
-    return pass(e, p, tensor, at, &(struct passage){.from = bytes, .count = count}, err);
-}
-
-enum ebb_status train_engine_get(struct train_engine *e, const struct train_program *p,
-                                 uint32_t tensor, uint64_t at, void *bytes, uint64_t count,
-                                 struct ebb_error *err)
-{
-    return pass(e, p, tensor, at, &(struct passage){.to = bytes, .count = count}, err);
-}
-
-enum ebb_status train_engine_zero(struct train_engine *e, const struct train_program *p,
-                                  uint32_t tensor, struct ebb_error *err)
-{
-    uint64_t bytes = p->trace->storages[p->trace->tensors[tensor].storage].bytes;
-    return pass(e, p, tensor, 0, &(struct passage){.count = bytes}, err);
-}
-
-void *train_engine_direct(struct train_engine *e, const struct train_program *p, uint32_t tensor)
-{
-    uint32_t s = p->trace->tensors[tensor].storage;
-    if (!e->device->table->is_host_visible || p->base[s] == PLAN_NOWHERE ||
-        train_engine_reserve(e, NULL) != EBB_OK)
-        return NULL;
-    return e->device->table->address(e->device, p->base[s]);
 }

@@ -37,6 +37,7 @@ struct train_engine_options {
     uint64_t budget_bytes; /* tier 0; UINT64_MAX = unlimited: what the programs need */
     uint64_t host_bytes, file_bytes;
     struct train_link link;
+    struct train_wishes wishes;
     const char *file_path; /* folder for the file tier; NULL: the system's temporary folder */
     const char *policy; /* name of a policy or planner; NULL: none when unlimited, else the cheaper
                            of dtr_eq and floor */
@@ -105,6 +106,13 @@ enum ebb_status train_engine_reserve(struct train_engine *engine, struct ebb_err
 enum ebb_status train_engine_run(struct train_engine *engine, struct train_program *program,
                                  const struct exec_io *io, struct exec_log *log,
                                  struct exec_report *report, struct ebb_error *err);
+
+/* wishes.warmup_ratio holds no longer: plans are made anew and state moves to its new homes. */
+enum ebb_status train_engine_lift_cap(struct train_engine *engine, struct ebb_error *err);
+/* Anonymous memory that its plans may use, in tier 0 and in host memory. */
+uint64_t train_engine_accounted(const struct train_engine *engine);
+/* Bytes of state that live below tier 0. */
+uint64_t train_engine_below(const struct train_engine *engine);
 
 /* Bytes of a persistent leaf between runs: load initial weights, save checkpoints, hash. `at` and
  * `count` are bytes. */

@@ -341,9 +341,13 @@ enum ebb_status train_trial_predict(struct train_trial *trial, uint64_t budget_b
     if (status != EBB_OK)
         return ebb_fail(err, status, "%s", why.message);
     const struct exec_report *r = &info.report;
-    *prediction = (struct train_prediction){true, info.overhead,
-                                            r->device_ns > r->clock_ns ? r->device_ns : r->clock_ns,
-                                            info.peak_bytes};
+    *prediction =
+        (struct train_prediction){.is_ok = true,
+                                  .overhead = info.overhead,
+                                  .ns = r->device_ns > r->clock_ns ? r->device_ns : r->clock_ns,
+                                  .peak_bytes = info.peak_bytes,
+                                  .stall_ns = info.report.stall_ns,
+                                  .swapped_bytes = info.report.swapped_bytes};
     return EBB_OK;
 }
 

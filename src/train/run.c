@@ -221,7 +221,18 @@ enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *repo
     if (pass->op_ns || (pass->trial->options.times && pass->trial->updates > 0))
         io.timed = timed;
     pass->loss = pass->part = pass->norm = NAN;
-    return train_engine_run(pass->trial->engine, pass->step->program, &io, NULL, report, err);
+    struct train_trial *t = pass->trial;
+    uint64_t accounted = t->monitor ? train_accounted_bytes(t) : 0;
+    if (t->monitor) {
+        io.now = train_monitor_op(t->monitor);
+        train_monitor_tell(t->monitor, train_program_trace(pass->step->program), accounted,
+                           t->updates + 1);
+    }
+    enum ebb_status status =
+        train_engine_run(t->engine, pass->step->program, &io, NULL, report, err);
+    if (t->monitor)
+        train_monitor_tell(t->monitor, NULL, accounted, t->updates + 1);
+    return status;
 }
 
 /* ---- rates ---------------------------------------------------------------------------------- */
@@ -415,6 +426,14 @@ static enum ebb_status run_step(struct train_trial *t, const struct train_step *
     return EBB_OK;
 }
 
+/* The first update is over: state may lie where it is best. */
+static enum ebb_status end_warmup(struct train_trial *t, struct ebb_error *err)
+{
+    t->is_warm = false;
+    t->warm_bytes = train_engine_below(t->engine);
+    return train_engine_lift_cap(t->engine, err);
+}
+
 enum ebb_status train_trial_batch(struct train_trial *t, struct train_batch *batch,
                                   struct ebb_error *err)
 {
@@ -424,6 +443,8 @@ enum ebb_status train_trial_batch(struct train_trial *t, struct train_batch *bat
     EBB_TRY(load_batch(t, batch, &step, err));
     t->is_torn = true; /* weights may be halfway through an update */
     EBB_TRY(t->has_gradients ? run_micro(t, step, batch, err) : run_step(t, step, batch, err));
+    if (t->is_warm && batch->is_update)
+        EBB_TRY(end_warmup(t, err));
     t->is_torn = false;
     t->batches++;
     if (batch->is_update && !batch->is_skipped)

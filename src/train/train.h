@@ -56,6 +56,21 @@ struct
     double host_rate, file_rate, host_latency, file_latency;
 };
 
+/* PatrickStar's options in the section `memory`; not given: planning decides. */
+enum train_wish { TRAIN_OPEN, TRAIN_OFF, TRAIN_ON };
+enum train_gradients { TRAIN_GRADIENTS_OPEN, TRAIN_GRADIENTS_FUSED, TRAIN_GRADIENTS_SEPARATE };
+struct train_wishes {
+    enum train_wish use_ckp, activation_offload;
+    enum train_wish monitor, tracer_monitor; /* one switch under two names */
+    uint64_t reserve_bytes; /* what the process may take besides, for the monitor; 0: 32 MiB */
+    enum train_gradients gradients;
+    double gpu_ratio, cpu_ratio; /* budget and host as parts of the machine; 0: not given */
+    bool has_warmup, has_margin; /* the next two are given */
+    double warmup_ratio;         /* of the budget: most state in tier 0 in update 1 */
+    double margin_ratio;         /* of what the rest leaves of it: most optimizer state there */
+    bool is_static;              /* warmup_ratio holds for good, and nothing else decides */
+};
+
 /* The key `init_from` of the section `model`: weights to begin with. */
 struct train_init {
     const char *path;
@@ -100,6 +115,7 @@ struct train_config {
     uint64_t seed;
     uint64_t budget_bytes, host_bytes, file_bytes; /* budget: UINT64_MAX = unlimited */
     struct train_link link;
+    struct train_wishes wishes;
     const char *policy, *file_path; /* NULL = default */
     const char *device;             /* NULL = cpu */
     const char *costs;              /* profile that decisions go by; NULL = what is built in */
@@ -360,18 +376,26 @@ struct train_state { /* where a trial stands, and what it cost so far */
     int64_t updates, batches, epoch, batches_per_epoch;
     uint64_t budget_bytes, floor_bytes, peak_bytes, unlimited_bytes, persistent_bytes;
     uint64_t evictions, remat_ops, swapped_bytes; /* of all updates */
-    uint64_t stall_ns;     /* of the compute stream, waiting for copies, in all updates */
-    uint64_t predicted_ns; /* of an update's main program, by the costs that decisions use */
-    double overhead;       /* predicted */
-    uint64_t plan_ns;      /* wall time of deciding how the programs run */
-    const char *how;       /* policy or planner that decides */
+    uint64_t stall_ns;         /* of the compute stream, waiting for copies, in all updates */
+    uint64_t predicted_ns;     /* of an update's main program, by the costs that decisions use */
+    double overhead;           /* predicted */
+    uint64_t below_bytes;      /* of state that lives below tier 0 */
+    uint64_t warm_below_bytes; /* the same in an update with wishes.warmup_ratio; 0: none was */
+    uint64_t plan_ns;          /* wall time of deciding how the programs run */
+    const char *how;           /* policy or planner that decides */
     bool is_fallback;
     int threads;
     int64_t parameters;
     uint64_t update_ns;        /* median of the updates so far (at most the last 64) */
     uint64_t wait_ns, busy_ns; /* training: waiting for data, and everything */
     uint64_t reserve_bytes;    /* anonymous memory of the process beyond the slab; 0 = unknown */
-    uint64_t buffer_bytes;     /* data held outside the budget: set, loader, staging */
+    /* With memory.with_async_mem_monitor: most anonymous memory, most that is accounted for, most
+     * beyond it at one instant, and where that was. */
+    uint64_t observed_bytes, accounted_bytes, beyond_bytes, samples;
+    uint64_t allowed_bytes; /* that may be beyond: memory.reserve */
+    int64_t beyond_update;
+    const char *beyond_op, *beyond_label; /* NULL: between runs */
+    uint64_t buffer_bytes;                /* data held outside the budget: set, loader, staging */
     int64_t skipped;
     double loss_scale;
 };
@@ -504,6 +528,7 @@ struct train_prediction { /* of an update, before it runs */
     double overhead;      /* time over time without limit */
     uint64_t ns;          /* of its main program, by the costs that decisions use */
     uint64_t peak_bytes;
+    uint64_t stall_ns, swapped_bytes; /* waiting for copies, and how much is copied */
 };
 /* In another budget, under a policy or planner; NULL: what training does when none is asked for. */
 enum ebb_status train_trial_predict(struct train_trial *trial, uint64_t budget_bytes,

@@ -223,25 +223,33 @@ bool train_slot_copy(struct train_trial *t, size_t slot, void *to)
     return train_slot_read(t, slot, collect, &(struct bytes){to, 0});
 }
 
-enum ebb_status train_slot_write(struct train_trial *t, size_t slot, const void *values,
-                                 struct ebb_error *err)
+enum ebb_status train_slot_write_part(struct train_trial *t, size_t slot, uint64_t first,
+                                      uint64_t elements, const void *values, struct ebb_error *err)
 {
     const struct train_slot *s = &t->main.slots[slot];
     struct train_halves *h = t->halves;
     enum ebb_status status = EBB_OK;
+    uint64_t all = (uint64_t)tensor_count(&s->view), size = all ? s->bytes / all : 0;
     if (!s->rest)
-        return put(t, slot, 0, values, s->bytes, err);
-    uint64_t n = (uint64_t)tensor_count(&s->view);
-    for (uint64_t at = 0; at < n && status == EBB_OK; at += PIECE) {
-        uint64_t count = n - at < PIECE ? n - at : PIECE, bytes = count * sizeof *h->high;
+        return put(t, slot, first * size, values, elements * size, err);
+    for (uint64_t at = 0; at < elements && status == EBB_OK; at += PIECE) {
+        uint64_t count = elements - at < PIECE ? elements - at : PIECE;
+        uint64_t bytes = count * sizeof *h->high, to = (first + at) * sizeof *h->high;
         memcpy(h->whole, (const unsigned char *)values + at * sizeof *h->whole,
                count * sizeof *h->whole); /* in a file they may lie anywhere */
         kernel_master_split(train_engine_backend(t->engine), (int64_t)count, h->whole, h->high,
                             h->rest);
-        status = put(t, slot, at * sizeof *h->high, h->high, bytes, err);
-        EBB_THEN(status, put(t, s->rest, at * sizeof *h->rest, h->rest, bytes, err));
+        status = put(t, slot, to, h->high, bytes, err);
+        EBB_THEN(status, put(t, s->rest, to, h->rest, bytes, err));
     }
     return status;
+}
+
+enum ebb_status train_slot_write(struct train_trial *t, size_t slot, const void *values,
+                                 struct ebb_error *err)
+{
+    uint64_t all = (uint64_t)tensor_count(&t->main.slots[slot].view);
+    return train_slot_write_part(t, slot, 0, all, values, err);
 }
 
 /* All elements the same float. */
@@ -385,17 +393,22 @@ static enum ebb_status take_init(struct train_trial *t, struct ebb_error *err)
     return status == EBB_OK ? status : ebb_context(err, status, "model.init_from");
 }
 
+static uint64_t machine_bytes(const struct train_trial *t)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    if (t->options.machine_bytes)
+        return t->options.machine_bytes;
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
+}
+
 /* Promised memory that is not there ends a process without a word: say it before. */
 static enum ebb_status check_machine(const struct train_trial *t, struct ebb_error *err)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    uint64_t have = t->options.machine_bytes;
+    uint64_t have = machine_bytes(t);
     if (strcmp(train_engine_bits(t->engine), "cpu") != 0) /* a device says itself what it lacks */
         return EBB_OK;
     struct train_state st;
     char needs[32], has[32];
-    if (!have)
-        have = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
     train_trial_state(t, &st);
     if (st.peak_bytes <= have)
         return EBB_OK;
@@ -407,14 +420,27 @@ static enum ebb_status check_machine(const struct train_trial *t, struct ebb_err
                     t->net.model->name, needs, has);
 }
 
+/* Budget and host as parts of the machine. */
+static void take_ratios(struct train_trial *t)
+{
+    struct train_config *c = &t->config;
+    double have = (double)machine_bytes(t);
+    if (c->wishes.gpu_ratio > 0)
+        c->budget_bytes = (uint64_t)(have * c->wishes.gpu_ratio);
+    if (c->wishes.cpu_ratio > 0)
+        c->host_bytes = (uint64_t)(have * c->wishes.cpu_ratio) / PLAN_UNIT * PLAN_UNIT;
+}
+
 static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
 {
+    take_ratios(t);
     const struct train_config *c = &t->config;
     struct train_engine_options o = {.budget_bytes = c->budget_bytes,
                                      .host_bytes = c->host_bytes,
                                      .file_bytes = c->file_bytes,
                                      .file_path = c->file_path,
                                      .link = c->link,
+                                     .wishes = c->wishes,
                                      .policy = c->policy,
                                      .rewrites = c->rewrites,
                                      .device = c->device,
@@ -432,8 +458,10 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     if (c->costs)
         EBB_TRY(profile_load(c->costs, &t->costs, err));
     o.costs = t->costs;
+    t->is_warm = c->wishes.has_warmup && !c->wishes.is_static && !t->options.is_dry;
     t->is_scaled = c->precision == TRAIN_FP16;
-    t->has_gradients = c->accumulate > 1 || t->is_scaled || t->options.is_repeated;
+    t->has_gradients = c->accumulate > 1 || t->is_scaled || t->options.is_repeated ||
+                       c->wishes.gradients == TRAIN_GRADIENTS_SEPARATE;
     optim_scaler_grad(&t->scaler);
     train_loss_weights(c->loss, t->class_weights, TRAIN_MAX_WEIGHTS);
     EBB_TRY(make_schedule(t, err));
@@ -454,6 +482,8 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     if (t->options.is_dry)
         return EBB_OK;
     EBB_TRY(check_machine(t, err));
+    if (c->wishes.monitor == TRAIN_ON || c->wishes.tracer_monitor == TRAIN_ON)
+        EBB_TRY(train_monitor_start(&t->monitor, err));
     EBB_TRY(train_engine_reserve(t->engine, err));
     if (t->set)
         EBB_TRY(train_stage(t, err));
@@ -484,6 +514,7 @@ void train_trial_destroy(struct train_trial *t)
 {
     if (!t)
         return;
+    train_monitor_stop(t->monitor);
     train_recall(t);
     data_loader_destroy(t->loader);
     data_close(t->set);
@@ -585,6 +616,32 @@ static uint64_t median(const struct train_trial *t)
     return sorted[n / 2];
 }
 
+static void tell_sight(const struct train_trial *t, struct train_state *state)
+{
+    struct train_sight sight;
+    train_monitor_look(t->monitor, &sight);
+    state->observed_bytes = sight.observed_bytes;
+    state->accounted_bytes = sight.accounted_bytes;
+    state->beyond_bytes = sight.beyond_bytes;
+    state->samples = sight.samples;
+    state->beyond_update = sight.update;
+    state->allowed_bytes =
+        t->config.wishes.reserve_bytes ? t->config.wishes.reserve_bytes : TRAIN_RESERVE;
+    if (sight.trace && sight.op < sight.trace->op_count) {
+        state->beyond_op = sight.trace->ops[sight.op].kind->name;
+        state->beyond_label = trace_label(sight.trace, &sight.trace->ops[sight.op]);
+    }
+}
+
+uint64_t train_accounted_bytes(const struct train_trial *t)
+{
+    struct data_stats stats = {0};
+    if (t->loader)
+        data_loader_stats(t->loader, &stats);
+    return train_engine_accounted(t->engine) + stats.private_bytes + t->staging_bytes +
+           (t->info ? t->info->resident_bytes : 0);
+}
+
 void train_trial_state(const struct train_trial *t, struct train_state *state)
 {
     const struct train_program_info *main = train_program_info(t->main.program);
@@ -615,6 +672,8 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
     state->predicted_ns = main->report.device_ns > main->report.clock_ns ? main->report.device_ns
                                                                          : main->report.clock_ns;
     state->overhead = main->overhead;
+    state->below_bytes = train_engine_below(t->engine);
+    state->warm_below_bytes = t->warm_bytes;
     state->plan_ns = t->plan_ns;
     state->how = main->how;
     state->is_fallback = main->is_fallback;
@@ -629,6 +688,8 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
         train_loader_stats(t, &stats);
     state->buffer_bytes =
         stats.private_bytes + t->staging_bytes + (t->info ? t->info->resident_bytes : 0);
+    if (t->monitor)
+        tell_sight(t, state);
     uint64_t anonymous = train_anonymous_bytes();
     state->reserve_bytes = anonymous > state->peak_bytes ? anonymous - state->peak_bytes : 0;
 }
@@ -717,7 +778,8 @@ enum ebb_status train_trace_from_config(const struct train_config *config, struc
                                      .is_dry = true};
     ebb_arena_init(&t.arena);
     t.is_scaled = config->precision == TRAIN_FP16;
-    t.has_gradients = config->accumulate > 1 || t.is_scaled;
+    t.has_gradients = config->accumulate > 1 || t.is_scaled ||
+                      config->wishes.gradients == TRAIN_GRADIENTS_SEPARATE;
     enum ebb_status status = train_open_data(&t, err);
     EBB_THEN(status, nn_config_check(&t.net, err));
     EBB_THEN(status, train_engine_create(&t.engine, &o, err));

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "train/monitor.h"
 #include "train/step.h"
 
 enum {
@@ -50,7 +51,9 @@ struct train_trial {
     struct train_step eval, rest;  /* whole validation batches, and the last one */
     bool has_apply, has_eval, has_rest;
     bool has_gradients, is_scaled;
-    bool is_torn; /* a run failed: the weights are those of no update */
+    bool is_warm;        /* wishes.warmup_ratio holds until an update is done */
+    uint64_t warm_bytes; /* of state below tier 0 in that one */
+    bool is_torn;        /* a run failed: the weights are those of no update */
     float class_weights[TRAIN_MAX_WEIGHTS];
     struct optim_schedule *schedule; /* NULL: constant */
     struct optim_schedule
@@ -71,6 +74,7 @@ struct train_trial {
     size_t history_count, history_capacity;
     /* reports */
     struct exec_report total;
+    struct train_monitor *monitor; /* NULL: nobody asked */
     uint64_t times[TRAIN_TIMES], update_ns;
     size_t time_count;
     uint64_t wait_ns, busy_ns;
@@ -133,6 +137,9 @@ bool train_slot_read(struct train_trial *trial, size_t slot, tensor_sink *reader
 bool train_slot_copy(struct train_trial *trial, size_t slot, void *to); /* all of them at once */
 enum ebb_status train_slot_write(struct train_trial *trial, size_t slot, const void *values,
                                  struct ebb_error *err);
+/* Elements first .. first + count - 1 of it. */
+enum ebb_status train_slot_write_part(struct train_trial *trial, size_t slot, uint64_t first,
+                                      uint64_t count, const void *values, struct ebb_error *err);
 /* With opt.ema: the averages begin as the weights are; weights and averages change places. */
 enum ebb_status train_begin_averages(struct train_trial *trial, struct ebb_error *err);
 enum ebb_status train_swap_averages(struct train_trial *trial, struct ebb_error *err);
@@ -144,6 +151,8 @@ enum ebb_status train_clear_gradients(struct train_trial *trial, struct ebb_erro
 /* Files, sizes and hashes are those of the manifest; EBB_ECORRUPT otherwise. */
 enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,
                                        struct ebb_error *err);
+/* Bytes that plans, tiers and buffers have. */
+uint64_t train_accounted_bytes(const struct train_trial *trial);
 /* Anonymous memory of this process; 0: unknown. */
 uint64_t train_anonymous_bytes(void);
 

@@ -150,12 +150,14 @@ refused ">= 1, <= " --repeat 0
 refused ">= 1e-06, <= " --copy-rate 0
 refused ">= 0, <= " --seed -1
 refused "needs --host BYTES" --host-rate 5
+refused "--link needs --host BYTES or --file BYTES" --link host=5
+refused "allowed: host=GB/s, file=GB/s, with rates > 0" --host 1MiB --link disk=5
+refused "--host-rate does nothing beside --link" --host 1MiB --link host=5 --host-rate 5
 refused "needs --file BYTES" --file-rate 5
 refused "needs --host BYTES or --file BYTES" --latency 5
 refused "needs --rules ebb" --rules simrd --copy-rate 3
 refused "needs --rules ebb" --rules simrd --sampling
 refused "needs --rules ebb" --rules simrd --floor
-refused "needs a run without" --host 1MiB --floor
 refused "--no-floor" --floor --no-floor
 
 # bad files: where, and exit 2; missing ones exit 1
@@ -174,4 +176,16 @@ expect 0 "$ebb" sim small.trace -p dtr,lru -r 1,0.8,0.6,0.4 --chart chart.svg --
 grep -q "<svg" chart.svg || fail "chart.svg is no SVG"
 expect 2 "$ebb" sim small.trace -p dtr -r 1,0.5 --chart chart.xyz --no-floor
 
+# links: --link and its aliases say the same; the floor is with tiers; stalls are told
+expect 0 "$ebb" sim small.trace -p lru -r 0.9 --host 64MiB --host-rate 3 --json
+same=$(tail -n 1 out | sed 's/"seconds": [^,]*, //')
+expect 0 "$ebb" sim small.trace -p lru -r 0.9 --host 64MiB --link host=3 --json
+[ "$(tail -n 1 out | sed 's/"seconds": [^,]*, //')" = "$same" ] || fail "--link host=3: $(tail -n 1 out), not $same"
+contains out '"host": {"bytes": 67108864, "rate": 3,'
+contains out '"stall_ns":'
+with=$(field floor_bytes)
+expect 0 "$ebb" sim small.trace -p lru -r 0.9 --json
+[ "$with" -le "$(field floor_bytes)" ] || fail "the floor with a host is $with, $(field floor_bytes) without"
+expect 0 "$ebb" sim small.trace -p lru -r 0.9 --host 64MiB --link host=3
+contains out "; host 64.0 MiB at 3 GB/s"
 finish

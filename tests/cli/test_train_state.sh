@@ -32,6 +32,7 @@ for tiers in "--host 8MiB" "--file 8MiB" "--host 512KiB --file 8MiB"; do
     done
     expect 1 "$ebb" train gpt.yaml --json $tiers --budget $((floor - 256))
     contains err "$floor"
+    grep -qE "; op [0-9]+ \(.+\) needs them in tier 0" err || fail "$tiers: no op in $(head -1 err)"
 done
 
 # three updates with state in the file, three more with all of it in tier 0, and the other way round
@@ -75,4 +76,33 @@ done
 # far: memory that the host cannot read
 expect 0 "$ebb" train gpt.yaml --json --updates 6 --device far --host 8MiB --budget $((state / 2))
 [ "$(value weights_sha256)" = "$kept" ] || fail "far: $(value weights_sha256), not $kept"
+
+# a checkpoint of 48 MiB of state goes through little memory, written and read
+cat >wide.yaml <<'YAML'
+entrypoint: ebb:language_model
+data: {name: tokens, data_dir: synthetic, sequence_length: 8, vocabulary: 16000, samples: 16, val_samples: 2}
+model: {name: gpt2_124M, layers: 1, width: 256, heads: 2, vocabulary: 16000, length: 8, positions: 8}
+hyperparameters: {global_batch_size: 1}
+opt: {name: AdamW, lr: 0.01}
+memory: {threads: 1}
+searcher: {name: single, metric: validation_loss, max_steps: 2}
+YAML
+peak() { # of a process, in KiB
+    checks=$((checks + 1))
+    python3 -c '
+import os, sys
+pid = os.fork()
+if pid == 0:
+    os.dup2(os.open("peak.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    os.execv(sys.argv[1], sys.argv[1:])
+_, code, used = os.wait4(pid, 0)
+print(used.ru_maxrss)
+sys.exit(code != 0)' "$ebb" train wide.yaml --json --no-validation "$@" || fail "train $*"
+}
+least=$(peak --updates 2)
+saved=$(peak --updates 2 --checkpoint wide)
+[ "$saved" -le $((least + 8192)) ] || fail "saving takes $saved KiB, training $least"
+least=$(peak --updates 3)
+resumed=$(peak --updates 3 --resume wide)
+[ "$resumed" -le $((least + 8192)) ] || fail "resuming takes $resumed KiB, training $least"
 finish

@@ -61,6 +61,8 @@ static bool uses_registry(const struct exp_config *c)
 }
 
 #define CONTAINER "trials run without a container"
+#define ONE_RANK "needs more than one rank"
+#define ON_DEVICE "every op runs on the device, lookups and updates too"
 #define ONE_SLOT "a trial trains on one slot"
 const struct exp_unbuilt exp_unbuilt_table[] = {
     {"checkpoint_storage.container_path", "not /determined_shared_fs",
@@ -82,6 +84,14 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"optimizations.auto_tune_tensor_fusion", "true with several slots", ONE_SLOT, uses_fusion},
     {"optimizations.mixed_precision", "O1, O2, O3",
      "lower precision is asked for by memory.precision: bf16, fp16", NULL},
+    {"memory.release_after_init", "true", ONE_RANK, NULL},
+    {"memory.with_mem_saving_comm", "true", ONE_RANK, NULL},
+    {"memory.mem_tracer.use_fake_dist", "true", ONE_RANK, NULL},
+    {"memory.use_cpu_embedding", "true", ON_DEVICE, NULL},
+    {"memory.use_hybrid_adam", "true, false", ON_DEVICE, NULL},
+    {"memory.gradients", "overlay", "gradients have places of their own", NULL},
+    {"memory.reserve", "auto", "nothing is remembered from one start to the next", NULL},
+    {"memory.with_tiling_linear", "true", "layers are recorded whole", NULL},
 };
 
 const size_t exp_unbuilt_count = sizeof exp_unbuilt_table / sizeof exp_unbuilt_table[0];

@@ -1,0 +1,169 @@
+# PatrickStar's options in `memory` and as flags: what each does, which do not go together, what is refused and why.
+# $1 = ebb, $2 = source folder
+. "$(dirname "$0")/common.sh"
+
+cat >gpt.yaml <<'YAML'
+entrypoint: ebb:language_model
+data: {name: tokens, data_dir: synthetic, sequence_length: 32, vocabulary: 211, samples: 64, val_samples: 8}
+model: {name: gpt2_124M, layers: 4, width: 64, heads: 2, dropout: 0.1, vocabulary: 211, length: 32, positions: 32}
+hyperparameters: {global_batch_size: 4}
+opt: {name: AdamW, lr: 0.01}
+memory: {threads: 1}
+searcher: {name: single, metric: validation_loss, max_steps: 6}
+YAML
+
+# trained OPTION...: three updates, the weights of a run without limits
+trained() {
+    expect 0 "$ebb" train gpt.yaml --json --updates 3 "$@"
+    [ "$(value weights_sha256)" = "$kept" ] || fail "$*: $(value weights_sha256), not $kept"
+}
+is() { # is KEY TEST NUMBER WHERE
+    checks=$((checks + 1))
+    [ "$(value "$1")" "$2" "$3" ] || fail "$4: $1 is $(value "$1"), not $2 $3"
+}
+refused() { # refused CODE TEXT OPTION...
+    expect "$1" "$ebb" train gpt.yaml --json --updates 1 "${@:3}"
+    contains err "$2"
+}
+
+expect 0 "$ebb" train gpt.yaml --json --updates 3
+kept=$(value weights_sha256) all=$(value peak_bytes) plain=$(value floor_bytes) state=$(value state_bytes)
+budget=$((all * 3 / 4))
+
+# use_ckp: block inputs stay, the rest is made again, without any budget; false: nothing is
+trained --use_ckp
+is remat_ops -gt 0 use_ckp
+is peak_bytes -lt $((all * 4 / 5)) use_ckp
+ckp=$(value peak_bytes) ckp_floor=$(value floor_bytes)
+is swapped_bytes -eq 0 use_ckp
+trained --use_ckp --budget "$ckp_floor"
+is peak_bytes -le "$ckp_floor" "use_ckp at its floor"
+refused 1 "since use_ckp: true keeps block inputs" --use_ckp --budget $((ckp_floor - 256))
+trained --set memory.use_ckp=false --host 8MiB --budget $((state / 2))
+is remat_ops -eq 0 "use_ckp: false"
+is swapped_bytes -gt 0 "use_ckp: false"
+trained --set memory.use_ckp=false --host 8MiB --budget "$budget" --policy dtr_eq
+is remat_ops -eq 0 "use_ckp: false, dtr_eq"
+trained --budget $(((plain + all) / 2))
+is remat_ops -gt 0 "no option"
+refused 1 "since use_ckp: false forbids to recompute" --set memory.use_ckp=false --budget "$budget"
+refused 2 "memory.use_ckp: found true, which is a plan of its own" --use_ckp --budget "$budget" --policy dtr_eq
+refused 2 "memory.use_ckp: found false, which this planner knows nothing of" --set memory.use_ckp=false --budget "$budget" --policy best
+
+# with_activation_offload: the inputs of blocks wait below; false: activations never do
+for tier in host file; do
+    trained --use_ckp --with_activation_offload --$tier 4MiB
+    is swapped_bytes -gt 0 "offload to $tier"
+    is remat_ops -gt 0 "offload to $tier"
+    is peak_bytes -lt "$ckp" "offload to $tier"
+    is state_below_bytes -eq 0 "offload to $tier"
+done
+trained --use_ckp --with_activation_offload --host 8MiB --budget $((state / 2))
+is peak_bytes -le $((state / 2)) "offload and state below"
+refused 2 "\"only with checkpointing\", allowed with use_ckp: true" --with_activation_offload --host 4MiB
+refused 2 "nowhere to go, allowed with host or file > 0" --use_ckp --with_activation_offload
+refused 1 "have no room for the inputs of blocks" --use_ckp --with_activation_offload --host 40KiB
+trained --set memory.with_activation_offload=false --host 8MiB --budget "$budget" --policy dtr_eq
+is swapped_bytes -eq 0 "with_activation_offload: false"
+trained --set memory.with_activation_offload=false --set memory.use_ckp=false --host 8MiB --budget $((all * 95 / 100))
+is remat_ops -eq 0 "neither way" # only state is left to go
+is state_below_bytes -gt 0 "neither way"
+
+# mem_tracer: parts of the machine, and of the budget
+trained --overall_gpu_mem_ratio 0.5 --overall_cpu_mem_ratio 0.25
+half=$(value budget_bytes)
+trained --overall_gpu_mem_ratio 0.25
+is budget_bytes -ge $((half / 2 - 1)) "a quarter of the machine"
+is budget_bytes -le $((half / 2 + 1)) "a quarter of the machine"
+refused 2 "mem_tracer.overall_gpu_mem_ratio: found beside budget" --overall_gpu_mem_ratio 0.5 --budget 4MiB
+refused 2 "mem_tracer.overall_cpu_mem_ratio: found beside host" --overall_cpu_mem_ratio 0.5 --host 4MiB
+refused 2 "together <= 1" --overall_gpu_mem_ratio 0.8 --overall_cpu_mem_ratio 0.3
+refused 2 "overall_gpu_mem_ratio: found 1.5" --overall_gpu_mem_ratio 1.5
+
+trained --budget "$budget" --host 8MiB
+is state_below_bytes -eq 0 "no ratio"
+trained --budget "$budget" --host 8MiB --warmup_gpu_chunk_mem_ratio 0.25
+is warmup_below_bytes -ge $((state - budget / 4)) "state in update 1"
+is state_below_bytes -eq 0 "state after update 1"
+trained --budget "$budget" --host 8MiB --warmup_gpu_chunk_mem_ratio 0.25 --with_static_partition
+is state_below_bytes -ge $((state - budget / 4)) "static partition"
+trained --budget "$budget" --file 8MiB --warmup_gpu_chunk_mem_ratio 0 --with_static_partition
+is state_below_bytes -ge $((state * 99 / 100)) "static partition: nothing near"
+trained --budget $((16 * all)) --host 8MiB --margin_use_ratio 1
+is state_below_bytes -eq 0 "all of the margin"
+trained --budget $((16 * all)) --host 8MiB --margin_use_ratio 0
+is state_below_bytes -ge $((state * 6 / 10)) "nothing of the margin" # two moments of three parts
+refused 1 "mem_tracer.margin_use_ratio leaves no room for in tier 0" --budget "$budget" --host 64KiB --margin_use_ratio 0
+refused 2 "is a part of the budget, allowed with a budget" --host 8MiB --margin_use_ratio 0.5
+refused 2 "allowed with host or file > 0" --budget "$budget" --warmup_gpu_chunk_mem_ratio 0.5
+refused 2 "allowed without policy" --budget "$budget" --host 8MiB --margin_use_ratio 0.5 --policy dtr_eq
+refused 2 "with_static_partition: found true, allowed with mem_tracer.warmup_gpu_chunk_mem_ratio" --with_static_partition
+
+# the monitor: what the process takes against what is accounted for
+trained --with_async_mem_monitor --budget "$budget" --host 8MiB
+is samples -gt 2 monitor
+is accounted_bytes -ge "$budget" monitor # the host's part besides
+is observed_bytes -gt 0 monitor
+is beyond_bytes -lt $((32 << 20)) monitor
+trained --set memory.mem_tracer.use_async_mem_monitor=true --set memory.reserve=4KiB
+contains err "more than is accounted for, in update"
+is accounted_bytes -ge "$all" "monitor, no budget"
+trained --set memory.with_async_mem_monitor=false
+[[ $out != *observed_bytes* ]] || fail "a monitor that nobody asked for: $out"
+refused 2 "which says the other" --with_async_mem_monitor --set memory.mem_tracer.use_async_mem_monitor=false
+refused 2 "memory.reserve: does nothing without the monitor" --set memory.reserve=1MiB
+refused 1 "memory.reserve: valid, but this build cannot run it yet" --with_async_mem_monitor --set memory.reserve=auto
+
+trained --default_chunk_size 64 --host 8MiB --budget $((state / 2))
+
+# gradients: kept in storages of their own, or used up at once
+trained --gradients fused
+is peak_bytes -eq "$all" "gradients: fused"
+trained --gradients separate
+is state_bytes -gt $((state * 5 / 4)) "gradients: separate" # one more of three parts
+trained --gradients separate --host 8MiB --budget $((state / 2))
+refused 2 "gradients: found \"fused\", and hyperparameters.clip_grad_l2_norm" --gradients fused --set hyperparameters.clip_grad_l2_norm=1
+refused 2 "gradients: found \"fused\", and optimizations.aggregation_frequency" --gradients fused --set optimizations.aggregation_frequency=2
+refused 2 "gradients: found \"fused\", and precision: fp16" --gradients fused --set memory.precision=fp16
+refused 1 "memory.gradients: valid, but this build cannot run it yet: gradients have places of their own" --gradients overlay
+
+# what is always so, and what cannot be
+trained --with_mem_cache --with_async_move
+contains err "memory.with_mem_cache: always so"
+contains err "memory.with_async_move: always so"
+refused 2 "with_async_move: found false, allowed: true" --set memory.with_async_move=false
+for option in release_after_init with_mem_saving_comm; do
+    refused 1 "memory.$option: valid, but this build cannot run it yet: needs more than one rank" --$option
+    trained --set memory.$option=false
+done
+for option in use_cpu_embedding use_hybrid_adam; do
+    refused 1 "memory.$option: valid, but this build cannot run it yet: every op runs on the device" --$option
+done
+refused 1 "memory.with_tiling_linear: valid, but" --with_tiling_linear
+
+# --res_check: five updates with and without limits
+expect 0 "$ebb" train gpt.yaml --json --res_check --budget "$budget" --host 8MiB
+[ "$(value unlimited_sha256)" = "$(value weights_sha256)" ] || fail "res_check: $out"
+is peak_bytes -le "$budget" res_check
+is unlimited_peak_bytes -eq "$all" res_check
+expect 0 "$ebb" train gpt.yaml --res_check --use_ckp
+contains out "the same losses and weights without a limit"
+refused 2 "--res_check does nothing beside --updates" --res_check
+expect 1 "$ebb" train gpt.yaml --res_check --budget 100KiB
+
+# explain: tiers, links, copies and stalls
+expect 0 "$ebb" explain gpt.yaml --host 8MiB --link host=0.5 --no-chart
+contains out "host: 8.00 MiB, copies at 0.5 GB/s"
+contains out "stalls"
+expect 0 "$ebb" explain gpt.yaml --host 8MiB --link host=0.5 --json
+contains out '"host_bytes": 8388608'
+contains out '"stall_ms": '
+expect 0 "$ebb" explain gpt.yaml --json
+[[ $out != *stall_ms* ]] || fail "stalls without tiers"
+
+# links: what the file says of them is what decisions go by
+trained --host 8MiB --budget "$budget" --set memory.use_ckp=false --link host=10
+fast=$(value predicted_ms)
+trained --host 8MiB --budget "$budget" --set memory.use_ckp=false --link host=0.01
+awk "BEGIN { exit !($(value predicted_ms) > 2 * $fast) }" || fail "a slow link: predicted $(value predicted_ms) ms, $fast with a fast one"
+finish
