@@ -289,7 +289,8 @@ __global__ void __launch_bounds__(THREADS)
         double v = t < 0 ? 0.0 : keep * wt * (p - (k == t ? 1.0 : 0.0));
         if (t >= 0 && d.smoothing != 0.0f)
             v += smooth * (numbers[1] * p - (weight.p ? (double)typed_get(weight, k) : 1.0));
-        typed_put(dx, base + k * d.inner, (float)(g * v));
+        typed_put(dx, base + k * d.inner,
+                  t < 0 ? 0.0f : (float)(g * v)); /* g: 0 / 0 where none counts */
     }
 }
 
