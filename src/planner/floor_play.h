@@ -11,6 +11,7 @@
                    */
 #define FLOOR_LISTS (FLOOR_CLASSES + 1) /* the sizes, by powers of two, and FLOOR_DEAR */
 #define FLOOR_NOWHERE UINT32_MAX
+#define FLOOR_OUTDATED UINT32_MAX /* copy: a place with an old version in it */
 
 struct floor_level {
     uint32_t *seq;      /* nodes, ascending */
@@ -70,6 +71,8 @@ enum ebb_status planner_floor_place(struct floor_play *w, uint32_t storage);
 /* It is of no use any more, nor is its copy. */
 enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t storage);
 enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t storage);
+/* It was written: its copy is of an old version. A home stays, but what is there serves nobody. */
+enum ebb_status planner_floor_outdate(struct floor_play *w, uint32_t storage);
 /* Let go until `need` more bytes fit; *fits is false when nobody is left to go. */
 enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, bool *fits);
 /* It leaves now, as its fate says; *is_done is false when there is no room for it below. */

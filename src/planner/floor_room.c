@@ -90,6 +90,14 @@ enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t s)
     return planner_floor_emit(w, PLAN_FORGET, s);
 }
 
+enum ebb_status planner_floor_outdate(struct floor_play *w, uint32_t s)
+{
+    if (!w->g->storages[s].home)
+        return planner_floor_forget(w, s);
+    w->copy[s] = FLOOR_OUTDATED;
+    return EBB_OK;
+}
+
 enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t s)
 {
     EBB_TRY(planner_floor_forget(w, s));

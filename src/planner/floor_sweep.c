@@ -327,7 +327,7 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
         struct plan_ref out = g->outs[node->out_first + k];
         if (out.version > 0) {
             w->version[out.storage] = out.version;
-            EBB_TRY(planner_floor_forget(w, out.storage)); /* a copy is of an old version */
+            EBB_TRY(planner_floor_outdate(w, out.storage));
         }
     }
     let_go(w, frame);

@@ -35,6 +35,16 @@ for tiers in "--host 8MiB" "--file 8MiB" "--host 512KiB --file 8MiB"; do
     grep -qE "; op [0-9]+ \(.+\) needs them in tier 0" err || fail "$tiers: no op in $(head -1 err)"
 done
 
+# tiers that hold nearly all of the state, and no more
+for tiers in "--host 1200KiB" "--host 1300KiB" "--host 1400KiB" "--host 1500KiB" "--file 1500KiB" "--host 300KiB --file 1100KiB"; do
+    expect 0 "$ebb" train gpt.yaml --json --updates 1 $tiers
+    floor=$(value floor_bytes)
+    for budget in "$floor" $((floor + 200000)) $((floor + 500000)); do
+        expect 0 "$ebb" train gpt.yaml --json --updates 6 $tiers --budget "$budget"
+        [ "$(value weights_sha256)" = "$kept" ] || fail "$tiers, budget $budget: $(value weights_sha256), not $kept"
+    done
+done
+
 # three updates with state in the file, three more with all of it in tier 0, and the other way round
 for first in "--budget $((state / 2)) --file 8MiB" ""; do
     rm -rf half
