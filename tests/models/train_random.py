@@ -123,7 +123,7 @@ def check(ebb, seed, folder):
     def some_budget():
         return int(floor + (peak - floor) * r.random()) // 256 * 256
 
-    told = subprocess.run([ebb, "explain", path, "--json", "--no-chart", "--threads", train.options[3]], capture_output=True, text=True)
+    told = subprocess.run([ebb, "explain", path, "--json", "--threads", train.options[3]], capture_output=True, text=True)
     if told.returncode or json.loads(told.stdout)["floor_bytes"] != floor:
         raise Broken(f"explain does not name the floor {floor}: {told.stderr or told.stdout[:200]}")
     refused = train("--budget", floor - 256, code=1)
