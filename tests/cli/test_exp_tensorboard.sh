@@ -102,7 +102,7 @@ cmp -s got.txt want.txt || { fail "event files differ from what was measured"; d
 sed "s#^batches#tensorboard_storage: {type: shared_fs, host_path: $work/tb}\nbatches#; s/max_trials: 20/max_trials: 1/" exp.yaml >own.yaml
 expect 0 "$ebb" run own.yaml def --no-charts
 same "files in their own place" "$(python3 read.py "$work/tb" | wc -l)" 3
-expect 1 "$ebb" run own.yaml def --config 'tensorboard_storage={type: s3, bucket: b, endpoint_url: "http://127.0.0.1:9", access_key: a, secret_key: b}'
+expect 2 "$ebb" run own.yaml def --config 'tensorboard_storage={type: s3, bucket: b, endpoint_url: "http://127.0.0.1:9", access_key: a, secret_key: b}'
 has err.txt "tensorboard_storage: s3: PUT"
 
 # ---- without the program
