@@ -214,7 +214,8 @@ static int evaluate(struct evaluation *e)
     if (e->confusion != NULL && write_confusion(e->confusion, c, &err) != EBB_OK)
         return cli_report(&err);
     if (e->answers != NULL && write_answers(e, &err) != EBB_OK)
-        return cli_report(&err);
+        return err.status == EBB_EUNSUPPORTED ? cli_usage_error("%s", err.message)
+                                              : cli_report(&err);
     if (e->as_json)
         return print_json(e, c);
     print_text(e, c);

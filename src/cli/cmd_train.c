@@ -797,6 +797,8 @@ static int run(int argc, char **argv)
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
+    if (code < 0 && o.patience && !o.validate_every)
+        code = cli_usage_error("--patience counts validations: --validate-every 0 makes none");
     if (code < 0)
         code = open_and_train(args.positional[0], &o);
     cli_args_fini(&args);

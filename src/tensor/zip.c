@@ -100,6 +100,16 @@ static const unsigned char *unpack(const struct source *s, const struct tensor_m
     return NULL;
 }
 
+/* The bytes are those that were written. */
+static enum ebb_status prove(const struct source *s, const struct tensor_member *m,
+                             const unsigned char *data, struct ebb_error *err)
+{
+    uint32_t sum = (uint32_t)crc32_z(0, data, (z_size_t)m->zip.bytes);
+    return sum == m->zip.sum
+               ? EBB_OK
+               : wrong(s, m->zip.data, "an array was changed: its CRC-32 is another", err);
+}
+
 static const struct {
     char kind;
     enum tensor_dtype dtype;
@@ -159,6 +169,7 @@ static enum ebb_status read_arrays(const struct source *s, const struct tensor_z
             data ? tensor_file_add(f, &capacity, m->name, n - 4, err) : NULL;
         if (!entry)
             return err ? err->status : EBB_ENOMEM;
+        EBB_TRY(prove(s, m, data, err));
         EBB_TRY(read_npy(s, m, data, entry, err));
         f->count++;
     }

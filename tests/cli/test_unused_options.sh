@@ -15,6 +15,7 @@ refused "--checkpoint-every needs --checkpoint DIR" train exp.yaml --checkpoint-
 refused "--any-threads needs --resume DIR" train exp.yaml --any-threads
 refused "--validate-every does nothing beside --no-validation" train exp.yaml --validate-every 2 --no-validation
 refused "--patience needs --validate-every N" train exp.yaml --patience 2
+refused "--validate-every 0 makes none" train exp.yaml --patience 2 --validate-every 0
 refused "--rename needs --init-weights FILE" train exp.yaml --rename 'a=b'
 refused "--transpose needs --init-weights FILE" train exp.yaml --transpose 'a'
 refused "--fresh needs --init-weights FILE" train exp.yaml --fresh 'a'

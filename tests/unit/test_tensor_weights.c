@@ -208,6 +208,18 @@ TEST(arrays__written_here_are_read_here)
     CHECK(memcmp(tensor_file_find(&w.all, "a.b")->data, x, sizeof x) == 0);
     CHECK(memcmp(tensor_file_find(&w.all, "count")->data, &n, sizeof n) == 0);
     tensor_weights_close(&w);
+    struct ebb_file_view view;
+    CHECK_OK(ebb_file_view_open(&view, path, SIZE_MAX, &err), &err);
+    unsigned char *bytes = ebb_alloc(view.length);
+    memcpy(bytes, view.data, view.length);
+    unsigned char *at = memmem(bytes, view.length, x, sizeof x);
+    CHECK(at != NULL);
+    at[5] ^= 1; /* a number, not the form of the file */
+    struct tensor_file file;
+    CHECK_EQ(tensor_file_read(&file, "changed", bytes, view.length, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "CRC-32") != NULL);
+    ebb_free(bytes);
+    ebb_file_view_close(&view);
     unlink(path);
 }
 
