@@ -26,6 +26,7 @@ struct generation {
     size_t token_port;
     int64_t length, vocabulary;
     int64_t *tokens; /* owned: prompt and what was made */
+    bool has_text;   /* else tokens are numbers */
     size_t token_count, made_from;
 };
 
@@ -93,6 +94,7 @@ static enum ebb_status read_prompt(struct generation *g, struct ebb_error *err)
     enum ebb_status status = g->set != NULL ? data_encode(g->set, g->prompt, strlen(g->prompt),
                                                           &g->tokens, &g->token_count, &why)
                                             : EBB_EINPUT;
+    g->has_text = status == EBB_OK;
     if (status == EBB_EINPUT)
         status = parse_numbers(g, err);
     else if (status != EBB_OK)
@@ -185,7 +187,7 @@ static int print(const struct generation *g)
         ebb_jsonw_array_end(w);
         code = cli_json_object_end(&json);
     } else {
-        printf("%s%s%s\n", g->prompt, g->set != NULL ? "" : " ", ebb_str_c(&text));
+        printf("%s%s%s\n", g->prompt, g->has_text ? "" : " ", ebb_str_c(&text));
     }
     ebb_str_fini(&text);
     return code;

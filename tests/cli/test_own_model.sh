@@ -112,5 +112,15 @@ for i in $(seq 200); do printf abc; done >words.txt
 ebb train words.yaml --updates 200 --set opt.lr=0.02 --no-validation --export-weights words.npz >/dev/null || fail "training on words"
 [ "$(ebb generate words.yaml -w words.npz -p abca -n 12 -t 0)" = abcabcabcabcabca ] || fail "greedy text"
 [ "$(ebb generate words.yaml -w words.npz -p ab -n 30 -t 3 --seed 5)" = "$(ebb generate words.yaml -w words.npz -p ab -n 30 -t 3 --seed 5)" ] || fail "one seed, two texts"
+cat >numbers.yaml <<'YAML'
+entrypoint: ebb:language_model
+data: {name: tokens, data_dir: synthetic, sequence_length: 8, vocabulary: 40, samples: 16, val_samples: 4}
+model: {name: wlm_lstm, embedding: 8, hidden: 8, vocabulary: 40, length: 8}
+hyperparameters: {global_batch_size: 2}
+opt: {name: SGD, lr: 0.1}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+YAML
+ebb train numbers.yaml --updates 1 --no-validation --export-weights numbers.npz >log 2>&1 || fail "numbers: $(tail -3 log)"
+[[ $(ebb generate numbers.yaml -w numbers.npz -p "1 2 3" -n 2) =~ ^1\ 2\ 3\ [0-9]+\ [0-9]+$ ]] || fail "tokens without blanks: $(ebb generate numbers.yaml -w numbers.npz -p "1 2 3" -n 2)"
 if ebb generate exp.yaml -w w.npz -p a >log 2>&1; then fail "a classifier writes"; fi
 echo OK
