@@ -140,7 +140,7 @@ static void insert_sorted(struct packer *p, uint32_t index, size_t packed)
     p->sorted[low] = index;
 }
 
-#define WALK_RECTS 12000
+#define WALK_RECTS 60000
 
 /* Pack in the given order; false when the height passes `limit` (the packing is then useless). */
 static bool pack(struct packer *p, const uint32_t *order, uint64_t limit)

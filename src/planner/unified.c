@@ -17,6 +17,7 @@
 
 #define MOST_OVERHEAD 20.0 /* a policy that takes longer has failed */
 #define ALL_HIDDEN 1.0005  /* nothing is left to gain */
+#define MANY_OPS 5000      /* from here on fewer tries */
 
 static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
 static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
@@ -198,6 +199,8 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
     enum ebb_status status = EBB_OK;
     for (size_t i = 0; i < SLACKS * PRICES && has_tiers && status == EBB_OK; i++) {
         double slack = slacks[i / PRICES];
+        if (trace->op_count > MANY_OPS && (i / PRICES % 2 || i % PRICES % 2))
+            continue; /* a game takes long: every other slack and price */
         if ((u.is_found && exec_overhead(report) < ALL_HIDDEN) ||
             (double)tiers->bytes[0] * (1 - slack) < (double)floor_bytes)
             break;

@@ -10,6 +10,7 @@
 #define PLANNING_SECONDS 10 /* searches longer than that hardly gain */
 #define MOST_OVERHEAD 20.0  /* a policy that takes longer has failed in its dry run */
 #define ALL_HIDDEN 1.0005   /* nothing is left to gain */
+#define MANY_OPS 5000       /* from here on state leaves tier 0 only if it must */
 
 static struct device_link link_of(const struct train_ways *w, enum profile_link_name name)
 {
@@ -538,7 +539,7 @@ static enum ebb_status choose_freely(const struct train_ways *w, struct train_ch
         status = choose_in(w, c, &tiers, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == EBB_OK; i++) {
         if (w->is_settled || !planner_has_tiers(&tiers) || (w->is_static && i > 0) ||
-            (c->is_made && c->info.overhead < ALL_HIDDEN))
+            (c->is_made && (c->info.overhead < ALL_HIDDEN || c->trace->op_count > MANY_OPS)))
             break;
         if (parts[i] > 0)
             status = choose_part(w, c, parts[i], &homes, err);
