@@ -210,6 +210,7 @@ TEST(rewrites__change_nothing)
     ebb_free(both.values);
     ebb_free(all.values);
     ebb_free(small.values);
+    ebb_free(gates.values);
 }
 
 TEST(writing_over_dead_inputs__changes_no_bit)
