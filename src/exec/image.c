@@ -1,7 +1,7 @@
 /* image.c - a plan proved once and bound to a device's memory, to be run many times: the making.
  *
  * Everything that can be known before is worked out here: the proof, the report, every pointer of
- * every launch, the places of copies in the lower tiers, what every step waits for. */
+ * every launch, what every step waits for. */
 #include "exec/image.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * A plan is a straight-line program over a trace. It is proved before use: plan_check is a pure
  * integer walk that rejects it if any instant exceeds the budget, two residents overlap, an input
  * is missing or of the wrong version, or the keep set is not resident at the end. exec runs exactly
- * what the checker accepted. The rules P1-P10 stand in README.md.
+ * what the checker accepted. The rules P1-P12 stand in README.md.
  *
  * Steps (enum plan_act); index is a storage unless said otherwise:
  *

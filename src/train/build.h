@@ -19,11 +19,11 @@ struct train_build { /* one tracing */
     tensor_id average;                                           /* scalars of opt.ema */
     tensor_id counter, weights, scale;                           /* step inputs, all of them */
     tensor_id loss, part, norm, answer;
-    tensor_id *handles; /* per slot: newest version */
-    tensor_id *leaves;  /* per slot; of one in pieces the first */
-    tensor_id **pieces; /* per slot in pieces: their newest versions; else NULL */
-    tensor_id **whole;  /* the same: their leaves */
-    size_t *trained;    /* items that the optimizer updates */
+    tensor_id *handles;       /* per slot: newest version */
+    tensor_id *leaves;        /* per slot; of one in pieces the first */
+    tensor_id **pieces;       /* per slot in pieces: their newest versions; else NULL */
+    tensor_id **piece_leaves; /* the same: their leaves */
+    size_t *trained;          /* items that the optimizer updates */
     size_t trained_count;
     tensor_id *gradients; /* per trained item */
     uint32_t forward_end; /* nodes of the forward pass and the loss */

@@ -3,7 +3,9 @@
  * A *program* is a trace made ready to run many times: a training update, a micro-batch, an
  * evaluation batch. All programs of an engine share their *persistent* storages: leaves that are
  * kept at the end of the trace (weights, buffers, optimizer state). They lie at the bottom of the
- * slab, in order of creation, at the same addresses in every program, and survive from run to run.
+ * slab, in order of creation, at the same addresses in every program, and survive from run to run;
+ * or, where that is faster or there is no room, they have homes in a lower tier (plan.h), chosen with
+ * the first program and the same in all.
  * So every program must declare the same persistent leaves in the same order (train_engine_add
  * checks names and sizes); one that does not need some of them declares and keeps them all the
  * same.

@@ -61,18 +61,18 @@ static tensor_id add_pieces(struct train_build *x, size_t at)
     int64_t n = tensor_count(&slot->view), range = range_of(x, n);
     size_t count = (size_t)((n + range - 1) / range);
     x->pieces[at] = ebb_arena_calloc(x->arena, count, sizeof **x->pieces);
-    x->whole[at] = ebb_arena_calloc(x->arena, count, sizeof **x->whole);
+    x->piece_leaves[at] = ebb_arena_calloc(x->arena, count, sizeof **x->piece_leaves);
     slot->tensors = ebb_arena_calloc(x->arena, count, sizeof *slot->tensors);
-    if (!x->pieces[at] || !x->whole[at] || !slot->tensors)
+    if (!x->pieces[at] || !x->piece_leaves[at] || !slot->tensors)
         return tensor_fail(x->s, EBB_ENOMEM, "out of memory");
     slot->piece_count = count;
     slot->piece_bytes = (uint64_t)range * sizeof(float);
     for (size_t k = 0; k < count; k++) {
         int64_t left = n - (int64_t)k * range, elements = left < range ? left : range;
-        x->whole[at][k] = tensor_leaf(x->s, TENSOR_F32, 1, &elements, slot->name);
-        x->pieces[at][k] = x->whole[at][k];
+        x->piece_leaves[at][k] = tensor_leaf(x->s, TENSOR_F32, 1, &elements, slot->name);
+        x->pieces[at][k] = x->piece_leaves[at][k];
     }
-    x->leaves[at] = x->handles[at] = x->whole[at][0];
+    x->leaves[at] = x->handles[at] = x->piece_leaves[at][0];
     return x->leaves[at];
 }
 
@@ -145,8 +145,8 @@ static enum ebb_status declare(struct train_build *x, struct ebb_error *err)
     x->leaves = ebb_arena_calloc(x->arena, most, sizeof *x->leaves);
     x->handles = ebb_arena_calloc(x->arena, most, sizeof *x->handles);
     x->pieces = ebb_arena_calloc(x->arena, most, sizeof *x->pieces);
-    x->whole = ebb_arena_calloc(x->arena, most, sizeof *x->whole);
-    if (!x->step->slots || !x->leaves || !x->handles || !x->pieces || !x->whole)
+    x->piece_leaves = ebb_arena_calloc(x->arena, most, sizeof *x->piece_leaves);
+    if (!x->step->slots || !x->leaves || !x->handles || !x->pieces || !x->piece_leaves)
         return ebb_no_memory(err, most * sizeof *x->step->slots);
     for (size_t i = 0; i < items; i++) {
         const struct nn_item *item = nn_item_at(&x->b, i);
@@ -460,7 +460,7 @@ static void update_pieces(struct train_build *x, size_t i, tensor_id *out)
     for (size_t r = 0; r < x->step->slots[first].piece_count; r++) {
         tensor_id old[OPS_UPDATE_STATES] = {0};
         for (size_t k = 0; k < states; k++)
-            old[k] = x->whole[first + k][r];
+            old[k] = x->piece_leaves[first + k][r];
         train_build_update_range(x, i, out[0], rest ? out[1] : TENSOR_NONE,
                                  (int64_t)(r * x->step->slots[first].piece_bytes / sizeof(float)),
                                  old, out);
@@ -542,7 +542,7 @@ static void find_places(struct train_build *x, const uint32_t *map)
     for (size_t i = 0; i < st->slot_count; i++) {
         st->slots[i].tensor = place(x, map, x->leaves[i]);
         for (size_t k = 0; k < st->slots[i].piece_count; k++)
-            st->slots[i].tensors[k] = place(x, map, x->whole[i][k]);
+            st->slots[i].tensors[k] = place(x, map, x->piece_leaves[i][k]);
     }
     for (size_t i = 0; i < st->input_count; i++)
         st->input_ids[i] = place(x, map, x->inputs[i]);
