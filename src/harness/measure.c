@@ -22,6 +22,8 @@ enum { COST_REPS = 3 }; /* more, behind those that count, whose ops are timed on
 #define ROW(...) EBB_KEY_ROW(struct harness_request, __VA_ARGS__)
 static const struct ebb_key rows[] = {
     ROW("sections", FREE, sections, "model, opt and memory, as a file has them", .flags = 0),
+    ROW("beside", FREE, beside, "the same without a limit, for a repetition before every one",
+        .flags = EBB_KEY_OPTIONAL),
     ROW("task", TEXT, task, "of the model", .flags = 0),
     ROW("samples", INT, samples, "of a batch", .bounds = "> 0"),
     ROW("seed", INT, seed, "of weights and inputs", .bounds = ">= 0"),
@@ -107,23 +109,20 @@ struct work {
     struct ebb_arena *arena;
     const struct harness_listener *listener;
     struct train_trial *trial;
+    struct train_trial *beside; /* NULL: none */
     struct train_state state;
     uint64_t floor_bytes;
     uint64_t *op_ns;
     double predicted; /* NaN: not asked for */
 };
 
-static enum ebb_status make_trial(struct work *w, struct ebb_error *err)
+static enum ebb_status open_trial(const struct work *w, const struct ebb_doc_node *sections,
+                                  const char *costs, const struct train_options *options,
+                                  struct train_trial **trial, struct ebb_error *err)
 {
     const struct harness_request *q = w->q;
     char entrypoint[64];
     struct train_config config;
-    struct train_options options = {.is_repeated = true,
-                                    .makes_data = true,
-                                    .measures = q->profiling || q->waits,
-                                    .is_online = q->is_online,
-                                    .samples = q->sampling,
-                                    .ignores_small = q->ignore_small};
     struct ebb_doc_node *hparams = ebb_doc_new(w->arena, EBB_DOC_MAP);
     if (!hparams ||
         !ebb_doc_set(w->arena, hparams, "global_batch_size", ebb_doc_new_int(w->arena, q->samples)))
@@ -131,12 +130,26 @@ static enum ebb_status make_trial(struct work *w, struct ebb_error *err)
     snprintf(entrypoint, sizeof entrypoint, "ebb:%s", q->task ? q->task : "");
     struct train_source source = {.file = "request",
                                   .entrypoint = entrypoint,
-                                  .root = q->sections,
+                                  .root = sections,
                                   .hparams = hparams,
                                   .seed = (uint64_t)q->seed};
     EBB_TRY(train_config_read(w->arena, &source, &config, NULL, err));
-    config.costs = q->priced ? q->prices : NULL;
-    EBB_TRY(train_trial_create(&w->trial, &config, &options, err));
+    config.costs = costs;
+    return train_trial_create(trial, &config, options, err);
+}
+
+static enum ebb_status make_trial(struct work *w, struct ebb_error *err)
+{
+    const struct harness_request *q = w->q;
+    struct train_options plain = {
+        .is_repeated = true, .makes_data = true, .measures = q->profiling || q->waits};
+    struct train_options options = plain;
+    options.is_online = q->is_online;
+    options.samples = q->sampling;
+    options.ignores_small = q->ignore_small;
+    if (q->beside)
+        EBB_TRY(open_trial(w, q->beside, NULL, &plain, &w->beside, err));
+    EBB_TRY(open_trial(w, q->sections, q->priced ? q->prices : NULL, &options, &w->trial, err));
     EBB_TRY(train_trial_floor(w->trial, &w->floor_bytes, err));
     train_trial_state(w->trial, &w->state);
     w->predicted = NAN;
@@ -259,14 +272,17 @@ static enum ebb_status repeat_all(struct work *w, struct ebb_error *err)
     const struct harness_request *q = w->q;
     struct harness_row row;
     for (int64_t rep = q->first_rep - q->dry_run; rep < q->n_reps; rep++) {
-        struct train_repetition r = {0};
+        struct train_repetition r = {0}, beside = {0};
         harness_row_init(&row);
+        if (w->beside)
+            EBB_TRY(train_trial_repeat(w->beside, &beside, err));
         EBB_TRY(train_trial_repeat(w->trial, &r, err));
         EBB_TRY(train_trial_gradients(w->trial, row.gradients, err));
         row.input = q->input;
         row.rep = rep < q->first_rep ? rep - q->first_rep : rep; /* warm-up: below 0 */
         row.num_retries = q->num_retries;
         fill_row(w, &r, &row);
+        row.values[HARNESS_PAIR_TIME] = w->beside ? ms(beside.device_ns) : NAN;
         EBB_TRY(say(w, &row, err));
     }
     return q->costs_to || q->log_to ? time_ops(w, &row, err) : EBB_OK;
@@ -345,6 +361,7 @@ enum ebb_status harness_measure(const char *bytes, size_t length,
         EBB_THEN(status, repeat_all(&w, err));
     }
     train_trial_destroy(w.trial);
+    train_trial_destroy(w.beside);
     ebb_arena_fini(&arena);
     return status;
 }

@@ -39,7 +39,7 @@ struct harness_setup { /* a command with its lists unfolded */
     double timeout, attempt_timeout;
     double no_sampling_below_budget, no_sampling_below_ratio; /* NaN: not given */
     unsigned costs; /* enum pareto_costs: what decisions go by */
-    bool use_profiling, ignore_small_tensors, use_sampling, retry_on_error, save_logs;
+    bool use_profiling, ignore_small_tensors, use_sampling, retry_on_error, save_logs, paired;
     const struct ebb_doc_node *extra_params; /* NULL: none */
     /* what it is for train */
     const struct ebb_doc_node *section; /* `model` */

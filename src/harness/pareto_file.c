@@ -79,6 +79,8 @@ static const struct ebb_key command_rows[] = {
     ROW("file_path", TEXT, file_path, "log that simrd reads", .flags = 0),
     ROW("costs", WORD, costs, "times of ops that decisions go by", .words = "builtin baseline",
         .flags = EBB_KEY_BEYOND),
+    ROW("paired", BOOL, paired, "before every repetition one without a limit",
+        .flags = EBB_KEY_BEYOND),
     NOTHING("input_params", "passed through"),
     NOTHING("config", "of the published simulator"),
 };

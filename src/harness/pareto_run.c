@@ -153,6 +153,7 @@ static enum ebb_status make_trial(struct session *s, const struct harness_setup 
     struct ebb_doc_node *doc = new_map(s), *depends = new_map(s);
     char hash[EBB_SHA256_TEXT] = "";
     bool is_policy = setup->type == PARETO_DTR || setup->type == PARETO_NAMED;
+    bool is_paired = is_policy && setup->paired;
     *t = (struct trial){.setup = setup, .doc = doc, .prices = prices};
     if (setup->kind != PARETO_USE_LOG) {
         set(s, doc, "sections",
@@ -160,6 +161,8 @@ static enum ebb_status make_trial(struct session *s, const struct harness_setup 
         set_text(s, doc, "task", setup->task);
         set_int(s, doc, "samples", setup->samples);
     }
+    if (is_paired)
+        set(s, doc, "beside", sections_of(s, setup, -1, NULL));
     set_int(s, doc, "seed", (int64_t)s->r.seed + input);
     set_int(s, doc, "input", input);
     set_int(s, doc, "dry_run", setup->dry_run);

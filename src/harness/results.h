@@ -46,6 +46,7 @@
     X(PEAK_BYTES, "peak_bytes", 0, "highest address of the step")                                  \
     X(OP_US, "median_op_us", 0, "median time of an op of the baseline, in us")                     \
     X(PREDICTED, "predicted_slowdown", 0, "slowdown that the plan predicts")                       \
+    X(PAIR_TIME, "baseline_time", HARNESS_BOOTSTRAP, "ms of a repetition without limit beside it") \
     X(LOSS, "loss", 0, "of the repetition")                                                        \
     X(SLOWDOWN, "slowdown", HARNESS_BOOTSTRAP | HARNESS_DERIVED,                                   \
       "gpu_time over that of the baseline")                                                        \

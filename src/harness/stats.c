@@ -118,6 +118,8 @@ static double value_of(const struct harness_rows *rows, const struct harness_row
     const double *v = rows->items[i].values;
     if (m == HARNESS_THROUGHPUT)
         return batch_size > 0 ? batch_size / v[HARNESS_GPU_TIME] * 1000 : NAN;
+    if (m == HARNESS_SLOWDOWN && !isnan(v[HARNESS_PAIR_TIME]))
+        return v[HARNESS_GPU_TIME] / v[HARNESS_PAIR_TIME];
     if (m == HARNESS_SLOWDOWN)
         return baseline && i < baseline->count
                    ? v[HARNESS_GPU_TIME] / baseline->items[i].values[HARNESS_GPU_TIME]

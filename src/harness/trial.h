@@ -9,7 +9,7 @@
 
 /* What the child reads; measure.c has the keys. */
 struct harness_request {
-    const struct ebb_doc_node *sections;
+    const struct ebb_doc_node *sections, *beside;
     const char *task, *log_from, *log_to, *costs_to, *prices;
     int64_t samples, seed, input, dry_run, first_rep, n_reps, num_retries, parent;
     bool is_online, sampling, ignore_small, profiling, waits, simulates, priced;

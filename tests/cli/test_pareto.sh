@@ -43,7 +43,7 @@ contains err "nothing is done"
 # ---- a run, and a run that finds everything done ----
 file run.json '"report_errors": true, "save_logs": true, "log_dest": "logs", "n_inputs": 2,' "
  {\"type\": \"baseline\", $small}, {\"type\": \"dtr\", \"kind\": \"ratio\", \"ratio\": [0.9, 0.01], \"use_profiling\": true, $small},
- {\"type\": \"lru\", \"kind\": \"ratio\", \"ratio\": 0.8, $small}, {\"type\": \"unified\", \"kind\": \"fixed\", \"memory_budget\": 400000, \"costs\": \"baseline\", $small},
+ {\"type\": \"lru\", \"kind\": \"ratio\", \"ratio\": 0.8, \"paired\": true, $small}, {\"type\": \"unified\", \"kind\": \"fixed\", \"memory_budget\": 400000, \"costs\": \"baseline\", $small},
  {\"type\": \"dtr\", \"kind\": \"param_sweep\", \"memory_budget\": -1, \"batch_size\": [2, 4], $small}"
 sed -i 's/"n_inputs": 1, //' run.json
 expect 0 "$ebb" pareto run.json -o run --json
@@ -64,6 +64,7 @@ for r in rows[1:]:
     assert r["memory_budget"] < 0 or r["peak_bytes"] <= r["memory_budget"], r
     assert r["floor_bytes"] == base["floor_bytes"] and r["predicted_slowdown"] >= 0.999, r
     assert ("search_time" in r) == ("use_profiling" in p), r
+    assert ("baseline_time" in r) == ("paired" in p), r
 assert rows[5]["throughput"] > 0 and rows[5]["specific_params"]["batch_size"] == 2
 END
 for name in data.json summary.json errors.json status.json cmd-0-baseline-4-resnet20.csv cmd-1-dtr-ratio-0.9-resnet20.csv cmd-3-unified-fixed-4-400000-resnet20.csv cmd-4-dtr-sweep-2--1-resnet20.csv; do

@@ -260,6 +260,11 @@ TEST(costs__are_built_in_or_those_of_the_baseline)
     CHECK_EQ(one(DTR ", \"costs\": \"baseline\"")->costs, PARETO_MEASURED);
 }
 
+TEST(paired__is_asked_for)
+{
+    CHECK(!one(DTR)->paired && one(DTR ", \"paired\": true")->paired);
+}
+
 TEST(retries__stand_in_extra_params_or_beside)
 {
     const struct harness_setup *s = one(DTR);

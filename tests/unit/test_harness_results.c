@@ -81,6 +81,10 @@ TEST(summarize__divides_row_by_row)
     CHECK(input.figures[HARNESS_SLOWDOWN].mean == 1.25 && input.rep_count == 3);
     CHECK(input.figures[HARNESS_THROUGHPUT].median == 2000);
     CHECK(input.figures[HARNESS_MEMORY_BUDGET].median == 1e9);
+    rows.items[1].values[HARNESS_PAIR_TIME] = 4; /* its own neighbour counts */
+    CHECK_OK(harness_summarize(&rows, &base, 40, &input, &err), &err);
+    CHECK(input.figures[HARNESS_SLOWDOWN].mean == 3.25);
+    rows.items[1].values[HARNESS_PAIR_TIME] = NAN;
     CHECK(!harness_is_measured(&input.figures[HARNESS_SEARCH_TIME]));
     CHECK_STR(input.gradients, "a");
     memcpy(rows.items[0].gradients, "b", 2); /* repetitions disagree: no hash */
