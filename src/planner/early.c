@@ -6,6 +6,8 @@
  *
  *   sends    forward: when the link is free, of the versions that are final, the one that leaves T0
  *            first; never where its tier has no room for the copy so long
+ *   drops    of what was sent: so late that the copy has ended, or nobody could take the bytes
+ *            without waiting for it; never where the byte sum would pass the budget
  *   fetches  backward: so early that the copy ends when its reader, or the next copy on the link,
  *            begins; never where the byte sum would pass the budget
  *
@@ -74,6 +76,20 @@ static size_t sums_last_above(const struct sums *s, size_t node, size_t from, si
     return found ? found : sums_last_above(s, 2 * node, from, middle, end, limit);
 }
 
+/* The first step of first <= step < end whose sum is above the limit; `end`: none is. */
+static size_t sums_first_above(const struct sums *s, size_t node, size_t from, size_t to,
+                               size_t first, size_t end, int64_t limit)
+{
+    if (to <= first || from >= end || s->most[node] <= limit)
+        return end;
+    if (to - from == 1)
+        return from;
+    size_t middle = (from + to) / 2;
+    limit -= s->add[node];
+    size_t found = sums_first_above(s, 2 * node, from, middle, first, end, limit);
+    return found < end ? found : sums_first_above(s, 2 * node + 1, middle, to, first, end, limit);
+}
+
 #define LITTLE 500       /* moves may take this part of the step */
 #define MOST_WAITING 512 /* copies that are looked at for the next one */
 
@@ -84,8 +100,11 @@ struct copy {
     uint32_t user;  /* SEND: the DROP behind; FETCH: first reader */
     uint32_t at;    /* new place: before this step */
     uint32_t made;  /* FETCH: 1 + number of the SEND that made the bytes; 0: none */
+    uint32_t again; /* SEND: where the storage is placed next; UINT32_MAX: nowhere */
+    uint32_t back;  /* SEND: 1 + number of the FETCH there; 0: none */
     uint64_t bytes, ns;
-    uint64_t room; /* SEND: bytes it takes below; 0: its place is there already */
+    uint64_t end_ns; /* SEND: when it has ended */
+    uint64_t room;   /* SEND: bytes it takes below; 0: its place is there already */
     bool is_done;
 };
 
@@ -98,6 +117,7 @@ struct early {
     struct copy *copies;
     size_t copy_count;
     uint32_t *copy_of; /* per step: 1 + its copy; 0: none */
+    uint32_t *late;    /* per DROP: before which step it stands now; 0: where it was */
     uint32_t *quiet; /* per step: the last one up to it before which nothing is placed and empty */
 };
 
@@ -114,6 +134,7 @@ struct looking { /* per storage, while the plan is walked */
     struct plan_walk walk;
     uint32_t *placed, *written, *dropped, *forgotten; /* 1 + last such step */
     uint32_t *sent[DEVICE_TIERS], *wants_user;        /* 1 + copy */
+    uint32_t *left;                                   /* 1 + copy behind which it was dropped */
     uint32_t empty;                                   /* placed and not filled yet */
 };
 
@@ -126,6 +147,7 @@ static void note_copy(struct early *e, struct looking *l, size_t i)
     *c = (struct copy){.step = (uint32_t)i,
                        .at = (uint32_t)i,
                        .user = (uint32_t)i,
+                       .again = UINT32_MAX,
                        .bytes = bytes,
                        .ns = link_ns(e, s, bytes)};
     e->copy_of[i] = number;
@@ -137,6 +159,8 @@ static void note_copy(struct early *e, struct looking *l, size_t i)
         l->sent[s->tier][s->index] = number;
         return;
     }
+    if (l->left[s->index])
+        e->copies[l->left[s->index] - 1].back = number;
     c->place = l->placed[s->index] - 1;
     c->from = l->dropped[s->index];
     c->made = l->sent[s->tier][s->index];
@@ -172,11 +196,14 @@ static void note_step(struct early *e, struct looking *l, size_t i)
         note_run(e, l, i);
     } else if (s->act == PLAN_PLACE) {
         l->placed[s->index] = (uint32_t)i + 1;
+        if (l->left[s->index])
+            e->copies[l->left[s->index] - 1].again = (uint32_t)i;
         l->empty++;
     } else if (s->act == PLAN_DROP) {
         uint32_t wants = l->wants_user[s->index];
         if (wants) /* of a SEND; a FETCH that nobody reads stays where it is */
             e->copies[wants - 1].user = (uint32_t)i;
+        l->left[s->index] = wants;
         l->wants_user[s->index] = 0;
         l->dropped[s->index] = (uint32_t)i + 1;
     } else if (s->act == PLAN_FORGET) {
@@ -210,8 +237,8 @@ static enum ebb_status look(struct early *e, struct ebb_error *err)
     struct looking l = {0};
     struct ebb_arena arena;
     size_t n = (size_t)e->trace->storage_count + 1;
-    uint32_t **all[] = {&l.placed,  &l.written, &l.dropped,   &l.forgotten,
-                        &l.sent[1], &l.sent[2], &l.wants_user};
+    uint32_t **all[] = {&l.placed,  &l.written, &l.dropped,    &l.forgotten,
+                        &l.sent[1], &l.sent[2], &l.wants_user, &l.left};
     ebb_arena_init(&arena);
     enum ebb_status status = plan_walk_init(&l.walk, e->trace, &e->plan, err);
     for (size_t i = 0; i < sizeof all / sizeof *all && status == EBB_OK; i++) {
@@ -247,6 +274,7 @@ static void put_send(struct early *e, struct copy *c, size_t at, uint64_t *link_
     c->at = (uint32_t)at;
     c->is_done = true;
     *link_free = (*link_free > now ? *link_free : now) + c->ns;
+    c->end_ns = *link_free;
 }
 
 /* The waiting copy that leaves tier 0 first and can go now. */
@@ -303,6 +331,38 @@ static size_t step_at(const struct early *e, uint64_t moment, size_t most)
     return low;
 }
 
+/* Before which step a FETCH has to begin so that its reader need not wait. */
+static size_t latest_start(const struct early *e, const struct copy *c, size_t most)
+{
+    uint64_t end = e->clock[c->user];
+    return step_at(e, end > c->ns ? end - c->ns : 0, most);
+}
+
+/* Bytes that a copy still reads stay, where there is room: who takes them next would wait. */
+static void move_drops(struct early *e)
+{
+    const struct sums *s = &e->sums[0];
+    for (size_t i = 0; i < e->copy_count; i++) {
+        const struct copy *c = &e->copies[i];
+        size_t drop = c->user, most = e->plan.step_count;
+        if (step_of(e, c)->act != PLAN_SEND || e->plan.steps[drop].act != PLAN_DROP)
+            continue;
+        most = c->again < most ? c->again : most;
+        if (c->back)
+            most = latest_start(e, &e->copies[c->back - 1], most);
+        if (most <= drop + 2 || c->end_ns <= e->clock[drop])
+            continue;
+        size_t at = step_at(e, c->end_ns - 1, most - 1) + 1;
+        at = sums_first_above(s, 1, 0, s->leaves, drop + 1, at < most ? at : most - 1,
+                              (int64_t)(e->tiers->bytes[0] - c->bytes));
+        at = e->quiet[at];
+        if (at <= drop + 1)
+            continue;
+        e->late[drop] = (uint32_t)at;
+        sums_add(&e->sums[0], drop + 1, at, c->bytes);
+    }
+}
+
 /* The next step behind `at` before which nothing is placed and empty, or `most`. */
 static size_t next_quiet(const struct early *e, size_t at, size_t most)
 {
@@ -324,6 +384,8 @@ static void move_fetches(struct early *e)
         uint64_t end = e->clock[c->user] < next[tier] ? e->clock[c->user] : next[tier];
         uint64_t start = end > c->ns ? end - c->ns : 0;
         size_t least = c->from;
+        if (least && e->late[least - 1])
+            least = e->late[least - 1];
         if (c->made && e->copies[c->made - 1].at > least)
             least = e->copies[c->made - 1].at;
         size_t full =
@@ -353,6 +415,16 @@ static void order(const struct early *e, uint32_t *heads, uint32_t *links, bool 
     }
 }
 
+/* Drops that stand elsewhere now, by their new places. */
+static void order_drops(const struct early *e, uint32_t *heads, uint32_t *links)
+{
+    for (size_t i = e->plan.step_count; i-- > 0;)
+        if (e->late[i]) {
+            links[i] = heads[e->late[i]];
+            heads[e->late[i]] = (uint32_t)i + 1;
+        }
+}
+
 static enum ebb_status write_copies(const struct early *e, uint32_t head, const uint32_t *links,
                                     struct plan *to, struct ebb_error *err)
 {
@@ -369,30 +441,37 @@ static enum ebb_status write_copies(const struct early *e, uint32_t head, const 
 static enum ebb_status write_steps(const struct early *e, struct plan *to, struct ebb_error *err)
 {
     size_t n = e->plan.step_count + 1;
-    uint32_t *out = NULL, *in = NULL, *links = NULL;
+    uint32_t *out = NULL, *in = NULL, *links = NULL, *drops = NULL, *next_drop = NULL;
     bool *is_gone = NULL;
     enum ebb_status status = ebb_new(&out, n, sizeof *out, err);
+    EBB_THEN(status, ebb_new(&drops, n, sizeof *drops, err));
+    EBB_THEN(status, ebb_new(&next_drop, n, sizeof *next_drop, err));
     EBB_THEN(status, ebb_new(&in, n, sizeof *in, err));
     EBB_THEN(status, ebb_new(&links, e->copy_count + 1, sizeof *links, err));
     EBB_THEN(status, ebb_new(&is_gone, n, sizeof *is_gone, err));
     if (status == EBB_OK) {
         order(e, out, links, true);
         order(e, in, links, false);
+        order_drops(e, drops, next_drop);
     }
     for (size_t i = 0; i < e->copy_count && status == EBB_OK; i++)
         if (step_of(e, &e->copies[i])->act == PLAN_FETCH)
             is_gone[e->copies[i].place] = true; /* written with the copy */
     for (size_t i = 0; i < e->plan.step_count && status == EBB_OK; i++) {
         const struct plan_step *s = &e->plan.steps[i];
-        status = write_copies(e, out[i], links, to, err);
+        for (uint32_t d = drops[i]; d && status == EBB_OK; d = next_drop[d - 1])
+            status = plan_add(to, PLAN_DROP, e->plan.steps[d - 1].index, PLAN_NOWHERE, 0, err);
+        EBB_THEN(status, write_copies(e, out[i], links, to, err));
         EBB_THEN(status, write_copies(e, in[i], links, to, err));
-        if (!e->copy_of[i] && !is_gone[i])
+        if (!e->copy_of[i] && !is_gone[i] && !e->late[i])
             EBB_THEN(status,
                      plan_add(to, (enum plan_act)s->act, s->index, s->offset, s->tier, err));
     }
     ebb_free(out);
     ebb_free(in);
     ebb_free(links);
+    ebb_free(drops);
+    ebb_free(next_drop);
     ebb_free(is_gone);
     return status;
 }
@@ -424,8 +503,8 @@ static enum ebb_status addresses(const struct early *e, struct plan *to, bool *i
                                                      : ebb_fail(err, status, "%s", why.message);
 }
 
-static enum ebb_status make(struct early *e, const struct plan *from, struct plan *to,
-                            bool *is_found, struct ebb_error *err)
+static enum ebb_status make(struct early *e, const struct plan *from, bool drops_late,
+                            struct plan *to, bool *is_found, struct ebb_error *err)
 {
     EBB_TRY(plan_copy(&e->plan, from, err));
     plan_strip_offsets(&e->plan);
@@ -435,11 +514,14 @@ static enum ebb_status make(struct early *e, const struct plan *from, struct pla
     EBB_TRY(ebb_new(&e->clock, n + 2, sizeof *e->clock, err));
     EBB_TRY(ebb_new(&e->copies, n + 1, sizeof *e->copies, err));
     EBB_TRY(ebb_new(&e->copy_of, n + 1, sizeof *e->copy_of, err));
+    EBB_TRY(ebb_new(&e->late, n + 1, sizeof *e->late, err));
     EBB_TRY(ebb_new(&e->quiet, n + 1, sizeof *e->quiet, err));
     EBB_TRY(look(e, err));
     if (e->copy_count == 0)
         return EBB_OK;
     move_sends(e);
+    if (drops_late)
+        move_drops(e);
     move_fetches(e);
     EBB_TRY(write_steps(e, to, err));
     EBB_TRY(plan_homes_copy(&to->homes, &from->homes, err));
@@ -451,19 +533,20 @@ static enum ebb_status make(struct early *e, const struct plan *from, struct pla
 }
 
 enum ebb_status planner_early(const struct trace *trace, const struct plan *from,
-                              const struct planner_tiers *tiers, struct plan *to, bool *is_found,
-                              struct ebb_error *err)
+                              const struct planner_tiers *tiers, bool drops_late, struct plan *to,
+                              bool *is_found, struct ebb_error *err)
 {
     struct early e = {.trace = trace, .tiers = tiers};
     *is_found = false;
     plan_init(&e.plan);
-    enum ebb_status status = make(&e, from, to, is_found, err);
+    enum ebb_status status = make(&e, from, drops_late, to, is_found, err);
     plan_fini(&e.plan);
     for (int k = 0; k < DEVICE_TIERS; k++)
         sums_fini(&e.sums[k]);
     ebb_free(e.clock);
     ebb_free(e.copies);
     ebb_free(e.copy_of);
+    ebb_free(e.late);
     ebb_free(e.quiet);
     return status;
 }

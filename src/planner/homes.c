@@ -89,7 +89,8 @@ static void give_places(struct plan_homes *homes, const struct trace *t)
 }
 
 enum ebb_status planner_homes(const struct trace *trace, const struct planner_tiers *tiers,
-                              double part, struct plan_homes *homes, struct ebb_error *err)
+                              double part, bool with_small, struct plan_homes *homes,
+                              struct ebb_error *err)
 {
     struct ebb_arena arena = {0};
     struct lodger *lodgers = NULL;
@@ -101,7 +102,7 @@ enum ebb_status planner_homes(const struct trace *trace, const struct planner_ti
         EBB_THEN(status, ebb_new(&made.list, count, sizeof *made.list, err));
     for (size_t i = 0; i < count && status == EBB_OK; i++) {
         uint8_t tier = tier_for(tiers, used, lodgers[i].bytes);
-        if ((double)gone >= part * (double)total)
+        if ((double)gone >= part * (double)total || (!with_small && lodgers[i].bytes <= SMALL))
             break;
         if (tier == 0)
             continue;

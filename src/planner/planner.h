@@ -173,16 +173,19 @@ enum ebb_status planner_floor_at(const struct trace *trace, const struct planner
                                  struct ebb_error *err);
 
 /* The plan with its copies moved to where they go beside the ops (early.c), with addresses within
- * the budget; `to` is initialised. *is_found is false when it has no copies or no addresses are
+ * the budget; `drops_late`: what is sent keeps its bytes until it has left, which takes room that
+ * later copies could have had. `to` is initialised. *is_found is false when it has no copies or no addresses are
  * found. Whether it is faster the null device says. */
 enum ebb_status planner_early(const struct trace *trace, const struct plan *from,
-                              const struct planner_tiers *tiers, struct plan *to, bool *is_found,
-                              struct ebb_error *err);
+                              const struct planner_tiers *tiers, bool drops_late, struct plan *to,
+                              bool *is_found, struct ebb_error *err);
 
 /* Homes below tier 0 (homes.c) for a part of the persistent bytes, 0 to 1, and no more than the
- * tiers have room for. `homes` is zero before. */
+ * tiers have room for; small ones, whose copies are mostly latency, only if `with_small`. `homes` is
+ * zero before. */
 enum ebb_status planner_homes(const struct trace *trace, const struct planner_tiers *tiers,
-                              double part, struct plan_homes *homes, struct ebb_error *err);
+                              double part, bool with_small, struct plan_homes *homes,
+                              struct ebb_error *err);
 
 /* The fastest plan known within tiers->bytes[0] that keeps, makes again, or copies to lower tiers
  * (unified.c), as the null device times it: *report is of that run. Budgets below floor_bytes are

@@ -86,13 +86,14 @@ static enum ebb_status compare(struct unified *u, struct plan *plan, struct ebb_
     return unless_no_room(status, &why, err);
 }
 
-static enum ebb_status compare_early(struct unified *u, const struct plan *plan,
+static enum ebb_status compare_early(struct unified *u, const struct plan *plan, bool drops_late,
                                      struct ebb_error *err)
 {
     struct plan early = {0};
     bool is_found;
     struct ebb_error why = {0};
-    enum ebb_status status = planner_early(u->trace, plan, u->tiers, &early, &is_found, &why);
+    enum ebb_status status =
+        planner_early(u->trace, plan, u->tiers, drops_late, &early, &is_found, &why);
     status = unless_no_room(status, &why, err);
     if (status == EBB_OK && is_found)
         status = compare(u, &early, err);
@@ -103,7 +104,9 @@ static enum ebb_status compare_early(struct unified *u, const struct plan *plan,
 static enum ebb_status offer(struct unified *u, struct plan *plan, bool is_whole,
                              struct ebb_error *err)
 {
-    enum ebb_status status = planner_has_tiers(u->tiers) ? compare_early(u, plan, err) : EBB_OK;
+    enum ebb_status status = EBB_OK;
+    for (int late = 1; late >= 0 && planner_has_tiers(u->tiers); late--)
+        EBB_THEN(status, compare_early(u, plan, late, err));
     if (is_whole)
         EBB_THEN(status, compare(u, plan, err));
     return status;

@@ -241,7 +241,7 @@ static enum ebb_status find_least(const struct train_ways *w, struct train_choic
     c->state_floor = c->info.floor_bytes;
     if (w->is_settled || !planner_has_tiers(&tiers))
         return EBB_OK;
-    status = planner_homes(c->trace, &tiers, 1, &homes, err);
+    status = planner_homes(c->trace, &tiers, 1, true, &homes, err);
     tiers.homes = &homes;
     if (status == EBB_OK && homes.count)
         status = find_least_in(w, c, tiers, err);
@@ -407,7 +407,7 @@ static enum ebb_status compare_early(const struct train_ways *w, struct train_ch
     struct ebb_error why = {0};
     struct plan early = {0};
     bool is_found;
-    enum ebb_status status = planner_early(c->trace, plan, &tiers, &early, &is_found, &why);
+    enum ebb_status status = planner_early(c->trace, plan, &tiers, true, &early, &is_found, &why);
     if (status == EBB_OK && is_found)
         status = compare(w, c, &early, &why);
     plan_fini(&early);
@@ -506,12 +506,12 @@ static enum ebb_status refuse_cap(const struct train_ways *w, const struct train
 
 /* One part of the state below tier 0, if that is allowed and not as before. */
 static enum ebb_status choose_part(const struct train_ways *w, struct train_choice *c, double part,
-                                   struct plan_homes *homes, struct ebb_error *err)
+                                   bool with_small, struct plan_homes *homes, struct ebb_error *err)
 {
     struct planner_tiers tiers = tiers_of(w, c);
     size_t before = homes->count;
     bool is_so;
-    EBB_TRY(planner_homes(c->trace, &tiers, part, homes, err));
+    EBB_TRY(planner_homes(c->trace, &tiers, part, with_small, homes, err));
     EBB_TRY(is_allowed(w, c, homes, &is_so, err));
     if (homes->count == before || !is_so)
         return EBB_OK;
@@ -530,7 +530,11 @@ static double part_for_cap(const struct train_ways *w, const struct train_choice
 static enum ebb_status choose_freely(const struct train_ways *w, struct train_choice *c,
                                      struct ebb_error *err)
 {
-    const double parts[] = {part_for_cap(w, c), 1.0 / 3, 2.0 / 3, 5.0 / 6, 1}; /* below tier 0 */
+    const struct { /* of the state below tier 0 */
+        double part;
+        bool with_small;
+    } parts[] = {{part_for_cap(w, c), true}, {1.0 / 3, false}, {2.0 / 3, false},
+                 {5.0 / 6, false},           {1, false},       {1, true}};
     struct planner_tiers tiers = tiers_of(w, c);
     struct plan_homes homes = {0};
     bool is_so;
@@ -541,8 +545,8 @@ static enum ebb_status choose_freely(const struct train_ways *w, struct train_ch
         if (w->is_settled || !planner_has_tiers(&tiers) || (w->is_static && i > 0) ||
             (c->is_made && (c->info.overhead < ALL_HIDDEN || c->trace->op_count > MANY_OPS)))
             break;
-        if (parts[i] > 0)
-            status = choose_part(w, c, parts[i], &homes, err);
+        if (parts[i].part > 0)
+            status = choose_part(w, c, parts[i].part, parts[i].with_small, &homes, err);
     }
     plan_homes_fini(&homes);
     return status;

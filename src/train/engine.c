@@ -245,7 +245,7 @@ static enum ebb_status settle_below(struct train_engine *e, struct train_program
     struct train_program *first = e->programs;
     while (first->next)
         first = first->next;
-    EBB_TRY(planner_homes(first->trace, &tiers, 1, &first->choice.plan.homes, err));
+    EBB_TRY(planner_homes(first->trace, &tiers, 1, true, &first->choice.plan.homes, err));
     EBB_TRY(settle_by(e, first, err));
     newest->next = e->programs;
     for (struct train_program *p = newest; p; p = p->next) {

@@ -64,7 +64,7 @@ static bool same_logs(const struct exec_log *a, const struct exec_log *b, bool t
 /* The plan with its copies beside the ops: proved, judged, the same work. */
 static void check_early(const struct exec_program *program, const struct trace *t,
                         const struct exec_options *o, const struct plan *plan,
-                        const struct exec_report *r)
+                        const struct exec_report *r, bool drops_late)
 {
     struct ebb_error err;
     struct plan early;
@@ -73,7 +73,7 @@ static void check_early(const struct exec_program *program, const struct trace *
     char why[ORACLE_WHY];
     bool is_found;
     plan_init(&early);
-    CHECK_OK(planner_early(t, plan, &tiers, &early, &is_found, &err), &err);
+    CHECK_OK(planner_early(t, plan, &tiers, drops_late, &early, &is_found, &err), &err);
     if (is_found) {
         struct exec_log log = {0};
         struct exec_options replay = *o;
@@ -140,7 +140,7 @@ static void check_as_plan(const struct exec_program *program, const struct trace
         .trace = t, .options = &replay, .report = &second, .is_planned = true};
     if (!oracle_judge(&judged, why))
         say(t, &replay, why);
-    check_early(program, t, o, &plan, &second);
+    check_early(program, t, o, &plan, &second, early_count % 2 == 0);
     exec_log_fini(&again);
     plan_fini(&plan);
 }
