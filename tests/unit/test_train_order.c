@@ -1,0 +1,116 @@
+/* Streams of a device are ordered by events alone: whatever those allow gives the same bits, and every wait that is left out
+ * is seen. The places where steps run are this file's own: the device is `late`. */
+#include "engine_kit.h"
+
+#include "late_device.h"
+
+#include "base/heap.h"
+#include "device/device.h"
+#include "grad/grad.h"
+#include "kernel/kernel.h"
+#include "ops/ops.h"
+#include "train/engine.h"
+#include "train/place.h"
+
+#define DRAWN 4 /* orders beside those that are written down */
+#define ORDERS (LATE_ORDERS + DRAWN)
+
+static struct ebb_error err;
+
+enum ebb_status train_place_find(const char *name, struct train_place *place, struct ebb_error *e)
+{
+    (void)e;
+    *place = name ? (struct train_place){late_device(), &kernel_far, "cpu"}
+                  : (struct train_place){&device_cpu, &kernel_cpu, "cpu"};
+    return EBB_OK;
+}
+
+/* In the middle of the room, with copies to host memory or to a file. */
+static struct train_engine_options with_tier(bool is_file)
+{
+    struct train_engine_options o = {.threads = 1,
+                                     .device = "late",
+                                     .policy = "lru",
+                                     .host_bytes = is_file ? 0 : 1 << 20,
+                                     .file_bytes = is_file ? 1 << 20 : 0};
+    o.budget_bytes = (reference.floor + (reference.unlimited - reference.floor) / 4) / 256 * 256;
+    return o;
+}
+
+static bool is_reference(bool is_file, unsigned order)
+{
+    struct train_engine_options o = with_tier(is_file);
+    late.order = order;
+    CHECK_OK(train(&o, false, &other, &err), &err);
+    CHECK(other.swapped > 0);
+    return memcmp(reference.weights, other.weights, sizeof other.weights) == 0 &&
+           memcmp(reference.losses, other.losses, sizeof other.losses) == 0 &&
+           reference.validation == other.validation;
+}
+
+/* Some order shows it. */
+static bool is_seen(bool is_file)
+{
+    for (unsigned order = 0; order < ORDERS; order++)
+        if (!is_reference(is_file, order))
+            return true;
+    return false;
+}
+
+TEST(any_order_that_events_allow__gives_the_same_bits)
+{
+    run_reference(&err);
+    late.has_gap = false;
+    for (int is_file = 0; is_file < 2; is_file++)
+        for (unsigned order = 0; order < ORDERS; order++)
+            CHECK(is_reference(is_file, order));
+}
+
+/* Of every kind that there is: the stream that waits and the one that is waited for. */
+TEST(a_kind_of_wait_that_is_left_out__is_seen)
+{
+    size_t waits[DEVICE_STREAMS][DEVICE_STREAMS];
+    run_reference(&err);
+    for (int is_file = 0; is_file < 2; is_file++) {
+        int kinds = 0;
+        late.has_gap = false;
+        CHECK(is_reference(is_file, 0));
+        memcpy(waits, late.waits, sizeof waits);
+        for (int a = 0; a < DEVICE_STREAMS; a++)
+            for (int b = 0; b < DEVICE_STREAMS; b++) {
+                if (!waits[a][b])
+                    continue;
+                late.has_gap = true;
+                late.waiter = (enum device_stream)a;
+                late.maker = (enum device_stream)b;
+                late.at = SIZE_MAX;
+                kinds++;
+                if (!is_seen(is_file))
+                    fail_msg("stream %d does not wait for %d (%zu times): nobody sees it", a, b,
+                             waits[a][b]);
+            }
+        CHECK(kinds >= 4); /* compute for copies in and out, and they for it */
+    }
+    late.has_gap = false;
+}
+
+/* One event alone: compute goes on before a copy in has arrived. */
+TEST(one_missing_event__is_seen)
+{
+    run_reference(&err);
+    late.has_gap = false;
+    CHECK(is_reference(false, 0));
+    size_t count = late.waits[DEVICE_COMPUTE][DEVICE_IN], seen = 0, tried = 0;
+    CHECK(count > 0);
+    late.waiter = DEVICE_COMPUTE;
+    late.maker = DEVICE_IN;
+    for (late.at = 0; late.at < count; late.at += 1 + count / 16, tried++) {
+        late.has_gap = true;
+        seen += is_seen(false);
+    }
+    late.has_gap = false;
+    print_message("%zu of %zu missing events seen\n", seen, tried);
+    CHECK(2 * seen >= tried);
+}
+
+TEST_MAIN()
