@@ -55,4 +55,15 @@ run 2 $train --link host=0
 run 2 $train --link disk=1
 run 2 $train --device gpu
 [[ $out == *"allowed: cpu"* ]] || fail "devices are not named: $out"
+
+# A device that a plug-in brings, where there is none: where it was looked for, and how to get it.
+mkdir alone && cp "$ebb" alone/ebb
+out=$(env -u EBB_PLUGIN_PATH alone/ebb train gpt.yaml --device cuda --updates 1 2>&1 </dev/null)
+code=$?
+checks=$((checks + 1))
+[ $code -eq 1 ] || fail "a missing plug-in: exit $code"
+for word in ebb_cuda.so EBB_PLUGIN_PATH "ninja -C build ebb_cuda" docs/gpu.md; do
+    checks=$((checks + 1))
+    [[ $out == *"$word"* ]] || fail "a missing plug-in: no word of $word: $out"
+done
 finish
