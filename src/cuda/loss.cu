@@ -7,6 +7,27 @@
 #define LOG_FLOOR -100.0f
 #define BCE_FLOOR 1e-12f
 
+/* kernel_expf of the CPU, bit for bit: the gradient of small nets then is, which optimizers that divide by its size
+ * answer to (unet_mini, docs/engine.md). */
+__device__ static inline float cpu_expf(float x)
+{
+    float c = x > -104.0f ? x : -104.0f;
+    c = c < 89.0f ? c : 89.0f;
+    float n = __fadd_rn(__fadd_rn(__fmul_rn(c, 1.44269504f), 12582912.0f), -12582912.0f);
+    float r = __fsub_rn(c, __fmul_rn(n, 0.693359375f));
+    r = __fsub_rn(r, __fmul_rn(n, -2.12194440e-4f));
+    float p = 1.9875691500e-4f;
+    p = fmaf(p, r, 1.3981999507e-3f);
+    p = fmaf(p, r, 8.3334519073e-3f);
+    p = fmaf(p, r, 4.1665795894e-2f);
+    p = fmaf(p, r, 1.6666665459e-1f);
+    p = fmaf(p, r, 5.0000001201e-1f);
+    p = __fadd_rn(fmaf(p, __fmul_rn(r, r), r), 1.0f);
+    int k = (int)n, half = k >> 1;
+    float s1 = __int_as_float((half + 127) << 23), s2 = __int_as_float((k - half + 127) << 23);
+    return x != x ? x : __fmul_rn(__fmul_rn(p, s1), s2);
+}
+
 __device__ static inline float loss_value(int f, float x, float t, float beta)
 {
     float d = x - t, a = fabsf(d);
@@ -20,7 +41,7 @@ __device__ static inline float loss_value(int f, float x, float t, float beta)
     case KERNEL_BCE:
         return -(t * fmaxf(logf(x), LOG_FLOOR) + (1.0f - t) * fmaxf(log1pf(-x), LOG_FLOOR));
     case KERNEL_BCE_LOGITS:
-        return fmaxf(x, 0.0f) - x * t + log1pf(expf(-fabsf(x)));
+        return fmaxf(x, 0.0f) - x * t + log1pf(cpu_expf(-fabsf(x)));
     default: /* KERNEL_KL */
         return t > 0.0f ? t * (logf(t) - x) : 0.0f;
     }
@@ -39,7 +60,7 @@ __device__ static inline float loss_slope(int f, float x, float t, float beta)
     case KERNEL_BCE:
         return d / fmaxf(x * (1.0f - x), BCE_FLOOR);
     case KERNEL_BCE_LOGITS:
-        return 1.0f / (1.0f + expf(-x)) - t;
+        return __fsub_rn(1.0f / __fadd_rn(1.0f, cpu_expf(-x)), t);
     default: /* KERNEL_KL */
         return t > 0.0f ? -t : 0.0f;
     }
