@@ -64,6 +64,7 @@ static int measure_file(struct measuring *m, const char *path)
     options.makes_data = !file.config.data;
     enum ebb_status status = train_trial_create(&trial, &file.config, &options, &err);
     EBB_THEN(status, run_updates(m, trial, &ns, &err));
+    EBB_THEN(status, train_trial_algorithms(trial, true, m->times, &err));
     if (status == EBB_OK && !m->is_json)
         printf("%s: an update takes %s\n", path, ebb_format_ns(ns, text, sizeof text));
     train_trial_destroy(trial);
@@ -137,7 +138,11 @@ static int run_measure(int argc, char **argv)
             "and file are. Plans made with such a profile predict times of this machine; without\n"
             "one, the constants of an unknown processor hold. Budgets are kept either way, "
             "results\n"
-            "have the same bits, and what is accepted or refused does not depend on it.\n"
+            "have the same bits, and what is accepted or refused does not depend on it. Of a GPU "
+            "it\n"
+            "also keeps which algorithm of its library each matrix product should take: those "
+            "change\n"
+            "the last bits, and checkpoints name them.\n"
             "\n"
             "Examples:\n"
             "  ebb device measure examples/resnet20.yaml -o this.device\n"

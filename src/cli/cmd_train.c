@@ -562,6 +562,7 @@ static enum ebb_status save_profile(const struct session *s, struct ebb_error *e
 {
     const struct train_config *c = &s->file->config;
     struct profile *profile = NULL;
+    EBB_TRY(train_trial_algorithms(s->trial, false, s->times, err));
     EBB_TRY(train_times_profile(s->times, c->device, c->file_path, &profile, err));
     enum ebb_status status = profile_write(profile, s->o->profile, err);
     profile_destroy(profile);

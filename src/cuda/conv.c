@@ -233,13 +233,30 @@ enum ebb_status cuda_conv_need(struct kernel_context *c, const struct kernel_con
                                struct kernel_need *need, struct ebb_error *err)
 {
     const struct cuda_dnn_plan *plan = NULL;
+    struct cuda_dnn_conv conv = describe(d);
+    uint64_t more = 0;
     need->workspace_bytes = space_of(d).rest;
-    if (!c->device)
-        return EBB_OK;
-    EBB_TRY(find(c, d, &plan, err));
-    need->workspace_bytes += plan ? plan->workspace_bytes : 0;
-    need->algorithm = plan ? plan->algorithm : 1;
+    need->algorithm = d->conv.is_small ? 1 : 0; /* our own */
+    if (c->device) {
+        EBB_TRY(find(c, d, &plan, err));
+        more = plan ? plan->workspace_bytes : 0;
+        need->algorithm = plan ? plan->algorithm : 1;
+    } else if (!d->conv.is_small) {
+        (void)cuda_dnn_recall(c->profile, &conv, &more, &need->algorithm);
+    }
+    need->workspace_bytes += more;
     return EBB_OK;
+}
+
+uint64_t cuda_conv_version(const struct kernel_context *c)
+{
+    return c->convolutions ? cuda_dnn_version(c->convolutions->dnn) : 0;
+}
+
+enum ebb_status cuda_conv_rows(const struct kernel_context *c, kernel_row_sink *add, void *to,
+                               struct ebb_error *err)
+{
+    return c->convolutions ? cuda_dnn_rows(c->convolutions->dnn, add, to, err) : EBB_OK;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */

@@ -2,11 +2,19 @@
 #include "cuda/dnn.h"
 
 #include <cudnn_graph.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/heap.h"
 #include "base/map.h"
 #include "cuda/library.h"
+#include "profile/profile.h"
+
+#define ROWS "cudnn" /* family of rows of a profile */
+#define KEY 320
+#define NO_ENGINE 1 /* algorithm: our own kernel */
 
 #define CONFIGS 64
 #define MOST_WORKSPACE ((int64_t)512 << 20)
@@ -314,6 +322,8 @@ enum ebb_status cuda_dnn_find(struct cuda_dnn *dnn, const struct cuda_dnn_conv *
         EBB_TRY(ebb_grow(&dnn->plans, &dnn->capacity, dnn->count + 1, sizeof *dnn->plans, err));
         EBB_TRY(ebb_new(&p, 1, sizeof *p, err));
         place = dnn->count;
+        p->conv = *c;
+        p->algorithm = NO_ENGINE;
         dnn->plans[dnn->count++] = p;
         find_plan(dnn, c, p);
         EBB_TRY(ebb_strmap_put(&dnn->places, (const char *)c, sizeof *c, place, err));
@@ -340,4 +350,69 @@ enum ebb_status cuda_dnn_run(struct cuda_dnn *dnn, const struct cuda_dnn_plan *p
     return g.status == CUDNN_STATUS_SUCCESS
                ? EBB_OK
                : ebb_fail(err, EBB_EDEVICE, "cuda: convolution: cuDNN answers %d", (int)g.status);
+}
+
+/* ---- rows of a profile ------------------------------------------------------------------------------- */
+
+static int spell(char *to, int at, const char *before, const int64_t *numbers, int count)
+{
+    for (int i = 0; i < count && at < KEY; i++)
+        at += snprintf(to + at, KEY - (size_t)at, "%s%" PRId64, i ? "x" : before, numbers[i]);
+    return at;
+}
+
+static void key_of(const struct cuda_dnn_conv *c, char key[KEY])
+{
+    static const char *const passes[] = {[KERNEL_CONV_FORWARD] = "forward",
+                                         [KERNEL_CONV_DATA] = "data",
+                                         [KERNEL_CONV_WEIGHTS] = "weights"};
+    int nd = c->rank - 2;
+    int at = snprintf(key, KEY, "%s:%s%s", passes[c->pass],
+                      c->dtype == KERNEL_BF16  ? "bf16"
+                      : c->dtype == KERNEL_F16 ? "f16"
+                                               : "f32",
+                      c->x_steps[1] == 1 ? ":last" : "");
+    at = spell(key, at, ":", c->x, c->rank);
+    at = spell(key, at, ":w", c->w, c->rank);
+    at = spell(key, at, ":y", c->y, c->rank);
+    at = spell(key, at, ":s", c->stride, nd);
+    at = spell(key, at, ":d", c->dilation, nd);
+    at = spell(key, at, ":p", c->before, nd);
+    (void)spell(key, at, ",", c->after, nd);
+}
+
+bool cuda_dnn_recall(const struct profile *profile, const struct cuda_dnn_conv *conv,
+                     uint64_t *workspace_bytes, uint64_t *algorithm)
+{
+    char key[KEY], *end;
+    key_of(conv, key);
+    const struct profile_row *row = profile_find(profile, ROWS, key);
+    if (!row)
+        return false;
+    *workspace_bytes = row->workspace_bytes;
+    *algorithm = strtoull(row->algorithm, &end, 16);
+    return !*end;
+}
+
+enum ebb_status cuda_dnn_rows(const struct cuda_dnn *dnn, kernel_row_sink *add, void *to,
+                              struct ebb_error *err)
+{
+    char key[KEY], text[24];
+    for (size_t i = 0; i < dnn->count; i++) {
+        const struct cuda_dnn_plan *p = dnn->plans[i];
+        key_of(&p->conv, key);
+        snprintf(text, sizeof text, "%" PRIx64, p->algorithm);
+        EBB_TRY(add(to,
+                    &(struct profile_row){.family = ROWS,
+                                          .key = key,
+                                          .workspace_bytes = p->workspace_bytes,
+                                          .algorithm = text},
+                    err));
+    }
+    return EBB_OK;
+}
+
+uint64_t cuda_dnn_version(const struct cuda_dnn *dnn)
+{
+    return dnn->GetVersion();
 }

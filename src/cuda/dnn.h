@@ -1,7 +1,8 @@
 /* dnn.h - plans of cuDNN's graph interface for convolutions. Private to cuda.
  *
  * A plan is a function of the description and of the library's version: the first configuration of its heuristic whose
- * engine is repeatable, keeps the precision of the operands and stays below a fixed workspace. */
+ * engine is repeatable, keeps the precision of the operands and stays below a fixed workspace. Rows of a profile (family
+ * `cudnn`) remember what that was, for who plans without a device. */
 #ifndef EBB_CUDA_DNN_H
 #define EBB_CUDA_DNN_H
 
@@ -20,9 +21,19 @@ struct cuda_dnn_conv {
 };
 
 struct cuda_dnn_plan {
+    struct cuda_dnn_conv conv;
     void *plan; /* NULL: no engine */
     uint64_t workspace_bytes, algorithm;
 };
+
+struct profile;
+/* The same by a row, without the library; false: there is none. */
+bool cuda_dnn_recall(const struct profile *profile, const struct cuda_dnn_conv *conv,
+                     uint64_t *workspace_bytes, uint64_t *algorithm);
+/* kernel_table.algorithms */
+enum ebb_status cuda_dnn_rows(const struct cuda_dnn *dnn, kernel_row_sink *add, void *to,
+                              struct ebb_error *err);
+uint64_t cuda_dnn_version(const struct cuda_dnn *dnn);
 
 /* Opens the library. EBB_EUNSUPPORTED: says what is missing. */
 enum ebb_status cuda_dnn_open(struct cuda_dnn **dnn, cuda_stream stream, struct ebb_error *err);

@@ -226,6 +226,13 @@ int cuda_image_filter_back(const struct cuda_image *d, const void *from, struct 
 int cuda_plain_conv(const struct kernel_conv_desc *d, struct cuda_in a, struct cuda_in b,
                     const float *bias, struct cuda_out to, cuda_stream stream);
 
+/* ---- noise.cu: for measurements -------------------------------------------------------------------- */
+
+/* Words of 32 bits that are numbers near 1 in any type, a function of the seed. */
+int cuda_noise(int64_t words, uint64_t seed, void *to, cuda_stream stream);
+/* *sum, on the device: equal for equal words. */
+int cuda_fingerprint(int64_t words, const void *x, uint64_t *sum, cuda_stream stream);
+
 #ifdef __cplusplus
 }
 #endif

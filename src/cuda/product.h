@@ -1,7 +1,8 @@
 /* product.h - matrix products by cuBLASLt, and what is put together from them. Private to cuda.
  *
- * The algorithm of a product is a function of its description and of the library's version: the first answer of its
- * heuristic under fixed preferences that adds up in the type of the computation or not at all. Answers are kept. */
+ * The algorithm of a product is a function of its description, of the library's version and of the profile: what a row of
+ * family `cublaslt` says, where it was measured with this version; else the first answer of the library's heuristic under
+ * fixed preferences that adds up in the type of the computation or not at all. Never a timing. Answers are kept. */
 #ifndef EBB_CUDA_PRODUCT_H
 #define EBB_CUDA_PRODUCT_H
 
@@ -9,6 +10,7 @@
 #include "cuda/family.h"
 
 struct cuda_products; /* handle, answers */
+struct profile;
 
 /* C [m, n] = alpha A B (+ C) (+ bias) (relu): rows one after the other, `ld` elements from row to row; A is stored as
  * [k, m] where turned, B as [n, k]. Without padding: the bytes are the key of the answer. */
@@ -26,13 +28,19 @@ struct cuda_product {
 
 /* Loads the library; stream is where everything goes. Without a device nothing is loaded. */
 enum ebb_status cuda_products_open(struct cuda_products **products, bool has_device,
-                                   cuda_stream stream, struct ebb_error *err);
+                                   cuda_stream stream, const struct profile *profile,
+                                   struct ebb_error *err);
 void cuda_products_close(struct cuda_products *products);
 
 size_t cuda_product_workspace(const struct cuda_product *p); /* by shape */
-/* Finds the answer; *algorithm (may be NULL) is its hash, 0 without a device. */
+/* Finds the answer; *hash (may be NULL) is that of its algorithm; without a device of the row's, 0 where there is none. */
 enum ebb_status cuda_product_need(struct cuda_products *products, const struct cuda_product *p,
-                                  uint64_t *algorithm, struct ebb_error *err);
+                                  uint64_t *hash, struct ebb_error *err);
+uint64_t
+cuda_products_version(const struct cuda_products *products); /* of the library; 0: no device */
+/* kernel_table.algorithms (tune.c). */
+enum ebb_status cuda_products_rows(struct cuda_products *products, bool measures,
+                                   kernel_row_sink *add, void *to, struct ebb_error *err);
 enum ebb_status cuda_product_run(struct cuda_products *products, const struct cuda_product *p,
                                  const void *a, const void *b, const void *bias, void *c,
                                  void *workspace, struct ebb_error *err);

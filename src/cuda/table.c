@@ -4,6 +4,9 @@
  * a matter of arithmetic. */
 #include "cuda/table.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include <cuda_runtime_api.h>
 
 #include "base/heap.h"
@@ -453,7 +456,8 @@ static enum ebb_status table_open(struct kernel_context **context, struct device
     c->device = device;
     c->profile = profile ? profile : profile_builtin();
     c->stream = device ? cuda_stream_of(device, DEVICE_COMPUTE) : NULL;
-    enum ebb_status status = cuda_products_open(&c->products, device != NULL, c->stream, err);
+    enum ebb_status status =
+        cuda_products_open(&c->products, device != NULL, c->stream, c->profile, err);
     if (status == EBB_OK && device)
         status = make_fault(c, err);
     if (status != EBB_OK) {
@@ -506,6 +510,31 @@ static uint32_t table_fault(struct kernel_context *c)
     return seen == UINT32_MAX ? 0 : seen;
 }
 
+/* Of the profile only what chooses: times of ops change plans, not results. */
+static const char *table_identity(struct kernel_context *c)
+{
+    struct cudaDeviceProp facts;
+    int at, device = 0;
+    if (!c->device || cudaGetDevice(&device) != cudaSuccess ||
+        cudaGetDeviceProperties(&facts, device) != cudaSuccess)
+        return "";
+    at = snprintf(c->identity, sizeof c->identity, "%.100s, %d multiprocessors, cuBLASLt %" PRIu64,
+                  facts.name, facts.multiProcessorCount, cuda_products_version(c->products));
+    if (cuda_conv_version(c))
+        at += snprintf(c->identity + at, sizeof c->identity - (size_t)at, ", cuDNN %" PRIu64,
+                       cuda_conv_version(c));
+    snprintf(c->identity + at, sizeof c->identity - (size_t)at, ", algorithms %016" PRIx64,
+             profile_hash(c->profile, "cublaslt"));
+    return c->identity;
+}
+
+static enum ebb_status table_algorithms(struct kernel_context *c, bool measures,
+                                        kernel_row_sink *add, void *to, struct ebb_error *err)
+{
+    EBB_TRY(cuda_products_rows(c->products, measures, add, to, err));
+    return cuda_conv_rows(c, add, to, err);
+}
+
 const struct kernel_table kernel_cuda = {
     .device = "cuda",
     .profile = cuda_profile,
@@ -518,4 +547,6 @@ const struct kernel_table kernel_cuda = {
     .run = table_run,
     .finish = table_finish,
     .fault = table_fault,
+    .identity = table_identity,
+    .algorithms = table_algorithms,
 };

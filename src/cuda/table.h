@@ -16,6 +16,7 @@ struct kernel_context {
     struct cuda_products *products;
     struct cuda_convolutions *convolutions; /* NULL until one is asked for */
     uint32_t *fault, *fault_seen;           /* in device memory; pinned */
+    char identity[256];
 };
 
 extern const struct kernel_table kernel_cuda;
@@ -31,5 +32,8 @@ enum ebb_status cuda_conv_need(struct kernel_context *c, const struct kernel_con
 enum ebb_status cuda_conv_run(struct kernel_context *c, const struct kernel_conv_desc *d,
                               const struct kernel_args *args, struct ebb_error *err);
 void cuda_conv_close(struct kernel_context *c);
+uint64_t cuda_conv_version(const struct kernel_context *c); /* of the library; 0: not loaded */
+enum ebb_status cuda_conv_rows(const struct kernel_context *c, kernel_row_sink *add, void *to,
+                               struct ebb_error *err); /* kernel_table.algorithms */
 
 #endif

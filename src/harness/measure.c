@@ -257,6 +257,7 @@ static enum ebb_status time_ops(struct work *w, struct harness_row *row, struct 
     }
     if (q->costs_to) {
         const char *device = ebb_doc_string(ebb_doc_get(q->sections, "memory"), "device", NULL);
+        EBB_THEN(status, train_trial_algorithms(w->trial, false, times, err));
         EBB_THEN(status, train_times_profile(times, device, NULL, &profile, err));
         EBB_THEN(status, profile_write(profile, q->costs_to, err));
     }

@@ -576,7 +576,11 @@ union kernel_desc { /* room for any */
 
 struct device;
 struct profile;
+struct profile_row;
 struct kernel_context; /* begins with struct kernel_head; one thread uses it at a time */
+
+typedef enum ebb_status kernel_row_sink(void *to, const struct profile_row *row,
+                                        struct ebb_error *err);
 
 struct kernel_table {
     const char *device;
@@ -602,6 +606,14 @@ struct kernel_table {
      * synced: the least failing op + 1 of that run; 0: none. */
     enum ebb_status (*finish)(struct kernel_context *context, struct ebb_error *err);
     uint32_t (*fault)(struct kernel_context *context);
+    /* Both NULL where nothing is chosen (cpu). identity: what results depend on beside shapes: the kind
+     * of device, versions of its libraries, the algorithms that rows of the profile choose; one line that
+     * belongs to the context. algorithms: a row for each that was asked for so far, as it is; `measures`:
+     * as it should be: candidates are timed, on memory of their own, and the fastest repeatable one is
+     * told. A context opened with these rows takes them. */
+    const char *(*identity)(struct kernel_context *context);
+    enum ebb_status (*algorithms)(struct kernel_context *context, bool measures,
+                                  kernel_row_sink *add, void *to, struct ebb_error *err);
 };
 
 struct kernel_head {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/heap.h"
 
 /* An unknown processor: 100 GFLOP/s a thread, 10 GB/s, 1 us a launch; copies as a desktop has them.
@@ -169,6 +170,27 @@ const struct profile_row *profile_find(const struct profile *p, const char *fami
     if (!p->row_count)
         return NULL;
     return bsearch(&wanted, p->rows, p->row_count, sizeof *p->rows, compare_rows);
+}
+
+/* FNV-1a of the text and its end. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    do
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    while (*text++);
+    return hash;
+}
+
+uint64_t profile_hash(const struct profile *p, const char *family)
+{
+    uint64_t hash = EBB_FNV1A_INIT;
+    for (size_t i = 0; i < p->row_count; i++) {
+        const struct profile_row *row = &p->rows[i];
+        if (strcmp(row->family, family) != 0)
+            continue;
+        hash = hash_text(hash_text(hash, row->key), row->algorithm);
+    }
+    return hash;
 }
 
 static const struct profile_fit *find_fit(const struct profile *p, const char *family)

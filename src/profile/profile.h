@@ -70,6 +70,8 @@ struct profile_link profile_link(const struct profile *profile, enum profile_lin
 bool profile_fact(const struct profile *profile, const char *name, uint64_t *value);
 const struct profile_row *profile_find(const struct profile *profile, const char *family,
                                        const char *key); /* NULL: none */
+/* Of all rows of a family: which algorithms they choose. Two profiles with equal hashes choose alike. */
+uint64_t profile_hash(const struct profile *profile, const char *family);
 /* What a kernel is expected to take: its row, else the fit. */
 uint64_t profile_cost_ns(const struct profile *profile, const char *family, const char *key,
                          double flops, double bytes, int threads, bool *is_fitted);

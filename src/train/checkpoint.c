@@ -127,6 +127,8 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
     ebb_jsonw_key_int(w, "threads", train_engine_threads(t->engine));
     if (strcmp(train_engine_bits(t->engine), "cpu") != 0)
         ebb_jsonw_key_string(w, "device", train_engine_bits(t->engine));
+    if (*train_engine_identity(t->engine))
+        ebb_jsonw_key_string(w, "device_identity", train_engine_identity(t->engine));
     ebb_jsonw_key_string(w, "instruction_set", instruction_set());
     ebb_jsonw_key_string(w, "ebb", EBB_VERSION);
     if (t->has_best || t->since_best) {
@@ -392,6 +394,13 @@ static enum ebb_status check_state(const struct train_trial *t, const struct ebb
     const char *device = ebb_doc_string(root, "device", "cpu");
     if (strcmp(device, train_engine_bits(t->engine)) != 0)
         return differs(err, path, "device", device, train_engine_bits(t->engine));
+    const char *here = train_engine_identity(t->engine);
+    const char *there = ebb_doc_string(root, "device_identity", here);
+    if (strcmp(here, there) != 0 && !t->options.any_threads)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: the checkpoint was made on %s, this run has %s: results would differ "
+                        "in their last bits (--any-threads goes on all the same)",
+                        path, there, here);
     if (threads != now && !t->options.any_threads)
         return ebb_fail(err, EBB_EINPUT,
                         "%s: the checkpoint was made with %" PRId64

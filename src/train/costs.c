@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/heap.h"
@@ -51,7 +52,10 @@ struct sample {
 struct train_times {
     struct sample *samples;
     size_t count, capacity;
-    bool is_short; /* of memory */
+    bool is_short;            /* of memory */
+    struct profile_row *rows; /* of algorithms, their texts in the arena */
+    size_t row_count, row_capacity;
+    struct ebb_arena arena;
 };
 
 enum ebb_status train_times_create(struct train_times **times, struct ebb_error *err)
@@ -61,9 +65,27 @@ enum ebb_status train_times_create(struct train_times **times, struct ebb_error 
 
 void train_times_destroy(struct train_times *times)
 {
-    if (times)
-        ebb_free(times->samples);
+    if (!times)
+        return;
+    ebb_free(times->samples);
+    ebb_free(times->rows);
+    ebb_arena_fini(&times->arena);
     ebb_free(times);
+}
+
+enum ebb_status train_times_keep(void *to, const struct profile_row *row, struct ebb_error *err)
+{
+    struct train_times *t = to;
+    for (size_t i = 0; i < t->row_count; i++)
+        if (strcmp(t->rows[i].family, row->family) == 0 && strcmp(t->rows[i].key, row->key) == 0)
+            return EBB_OK;
+    EBB_TRY(ebb_grow(&t->rows, &t->row_capacity, t->row_count + 1, sizeof *t->rows, err));
+    struct profile_row *kept = &t->rows[t->row_count++];
+    *kept = *row;
+    kept->family = ebb_arena_printf(&t->arena, "%s", row->family);
+    kept->key = ebb_arena_printf(&t->arena, "%s", row->key);
+    kept->algorithm = ebb_arena_printf(&t->arena, "%s", row->algorithm);
+    return ebb_arena_status(&t->arena, err);
 }
 
 void train_times_add(struct train_times *times, const struct trace *t, uint32_t op, uint64_t ns)
@@ -262,6 +284,8 @@ enum ebb_status train_times_profile(const struct train_times *times, const char 
     EBB_TRY(profile_create(&p, place.bits, err));
     enum ebb_status status = measure_links(place.device, file_path, p, err);
     EBB_THEN(status, add_rows(times, p, err));
+    for (size_t i = 0; i < times->row_count; i++)
+        EBB_THEN(status, profile_add_row(p, &times->rows[i], err));
     EBB_THEN(status, profile_finish(p, err));
     return EBB_HAND_OUT(status, profile, p, profile_destroy);
 }

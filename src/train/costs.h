@@ -22,4 +22,7 @@ struct train_costs train_costs_apply(struct trace *trace, const struct profile *
 struct train_times;
 void train_times_add(struct train_times *times, const struct trace *trace, uint32_t op,
                      uint64_t ns);
+/* A row of an algorithm, each once: files that are measured together share shapes. `times` is a struct
+ * train_times. */
+enum ebb_status train_times_keep(void *times, const struct profile_row *row, struct ebb_error *err);
 #endif

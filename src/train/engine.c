@@ -125,6 +125,20 @@ const char *train_engine_bits(const struct train_engine *e)
     return e->place.bits;
 }
 
+const char *train_engine_identity(const struct train_engine *e)
+{
+    const struct kernel_table *k = e->place.kernels;
+    return k->identity && !e->options.is_dry ? k->identity(e->backend) : "";
+}
+
+enum ebb_status train_engine_algorithms(struct train_engine *e, bool measures, kernel_row_sink *add,
+                                        void *to, struct ebb_error *err)
+{
+    const struct kernel_table *k = e->place.kernels;
+    return k->algorithms && !e->options.is_dry ? k->algorithms(e->backend, measures, add, to, err)
+                                               : EBB_OK;
+}
+
 bool train_engine_is_hidden(const struct train_engine *e)
 {
     return !e->device->table->is_host_visible && !e->device->table->is_clock;

@@ -28,6 +28,7 @@
 
 #include "base/status.h"
 #include "exec/exec.h"
+#include "kernel/kernel.h"
 #include "profile/profile.h"
 #include "train/train.h"
 #include "trace/trace.h"
@@ -62,6 +63,11 @@ void *train_engine_backend(const struct train_engine *engine);
 int train_engine_threads(const struct train_engine *engine);
 /* What results depend on besides: "cpu", or the kind of another device. */
 const char *train_engine_bits(const struct train_engine *engine);
+/* More of it (kernel_table.identity): "" where the name says all. */
+const char *train_engine_identity(const struct train_engine *engine);
+/* kernel_table.algorithms of its kernels; nothing where there are none. */
+enum ebb_status train_engine_algorithms(struct train_engine *engine, bool measures,
+                                        kernel_row_sink *add, void *to, struct ebb_error *err);
 /* Whether steps run where the host cannot reach: it has nothing to do meanwhile. */
 bool train_engine_is_hidden(const struct train_engine *engine);
 /* Memory from which such a device copies by itself (exec_io.lend); given back before the engine goes. */

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "train/costs.h"
 #include "train/trial.h"
 
 /* A step changes buffers, and weights that the model updates itself. What the optimizer would update
@@ -86,6 +87,12 @@ enum ebb_status train_trial_repeat(struct train_trial *t, struct train_repetitio
                                   .input_bytes = port_bytes(t->main.inputs, t->main.input_count) +
                                                  port_bytes(t->main.targets, t->main.target_count)};
     return EBB_OK;
+}
+
+enum ebb_status train_trial_algorithms(struct train_trial *t, bool measures,
+                                       struct train_times *times, struct ebb_error *err)
+{
+    return train_engine_algorithms(t->engine, measures, train_times_keep, times, err);
 }
 
 enum ebb_status train_trial_reprice(struct train_trial *t, const char *path, double *overhead,

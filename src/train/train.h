@@ -332,6 +332,10 @@ enum ebb_status train_trial_reprice(struct train_trial *trial, const char *profi
                                     double *overhead, struct ebb_error *err);
 /* What op_ns of a repetition says. */
 void train_times_note(struct train_times *times, const struct trace *trace, const uint64_t *op_ns);
+/* Tells which algorithms the trial's kernels chose (profile.h) or, where it measures, which are the fastest. A trial with such a
+ * profile takes them: results have the bits of its algorithms. */
+enum ebb_status train_trial_algorithms(struct train_trial *trial, bool measures,
+                                       struct train_times *times, struct ebb_error *err);
 /* SHA-256 over the kept gradients, as train_trial_hash over the weights. */
 enum ebb_status train_trial_gradients(struct train_trial *trial, char text[65],
                                       struct ebb_error *err);
