@@ -185,12 +185,17 @@ static const struct ebb_doc_node *read_int(const struct ebb_value *v)
     return whole;
 }
 
+static bool is_plain_text(const struct ebb_doc_node *node)
+{
+    return node->kind == EBB_DOC_STRING && memchr(node->text, '\0', node->length) == NULL;
+}
+
 static bool is_number(const struct ebb_key *key, const struct ebb_doc_node *node, double *value)
 {
     *value = node->number;
     if (node->kind == EBB_DOC_STRING)
-        return (key->flags & EBB_KEY_LOOSE) && ebb_parse_double(node->text, value) &&
-               within(key->bounds, false, 0, *value);
+        return (key->flags & EBB_KEY_LOOSE) && is_plain_text(node) &&
+               ebb_parse_double(node->text, value) && within(key->bounds, false, 0, *value);
     return (node->kind == EBB_DOC_INT || node->kind == EBB_DOC_DOUBLE) && isfinite(*value) &&
            within(key->bounds, false, 0, *value);
 }
@@ -221,11 +226,6 @@ static const struct ebb_doc_node *read_bool(const struct ebb_value *v)
     if (field)
         *field = v->node->boolean;
     return v->node;
-}
-
-static bool is_plain_text(const struct ebb_doc_node *node)
-{
-    return node->kind == EBB_DOC_STRING && memchr(node->text, '\0', node->length) == NULL;
 }
 
 const char *ebb_key_text(struct ebb_reading *reading, const struct ebb_path *path,

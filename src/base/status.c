@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
 const char *ebb_status_text(enum ebb_status status)
 {
     static const char *const texts[] = {
@@ -34,6 +36,7 @@ static void error_say(struct ebb_error *err, enum ebb_status status, const char 
         snprintf(text, sizeof text, "%s", ebb_status_text(status));
     else if ((size_t)wanted >= sizeof text)
         memcpy(text + sizeof text - 4, "...", 4);
+    ebb_hide_controls(text);
     memcpy(err->message, text, strlen(text) + 1);
     err->status = status;
 }

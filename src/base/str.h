@@ -56,4 +56,7 @@ int ebb_name_index(const char *text, const char *const *names, size_t count);
  * len/3+1). */
 const char *ebb_nearest(const char *text, const char *const *names, size_t count);
 
+/* Control characters but line ends and tabs become '?': what files say must not steer a terminal. */
+void ebb_hide_controls(char *text);
+
 #endif

@@ -97,6 +97,17 @@ void ebb_say_nearest(const char *words, const char *text, size_t length, struct 
         ebb_str_printf(out, "; nearest: %.*s", (int)n, nearest);
 }
 
+void ebb_hide_controls(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; *c; c++) {
+        bool is_wide = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0; /* C1 controls */
+        if ((*c < 0x20 && *c != '\n' && *c != '\t') || *c == 0x7f || is_wide)
+            *c = '?';
+        if (is_wide)
+            *++c = '?';
+    }
+}
+
 void ebb_say_quoted(const char *text, size_t length, struct ebb_str *out)
 {
     size_t n = length <= QUOTE_MAX ? length : QUOTE_MAX;

@@ -22,9 +22,9 @@
 #include "cli/train_file.h"
 
 struct settings {
-    const char *device, *config, *data_dir, *budget, *policy, *file_path, *host, *file;
-    struct cli_list sets;
-    int64_t global_batch, local_batch, train_subset, val_subset, devices, seed, threads, workers;
+    struct cli_train_changes changes;
+    const char *device, *config, *data_dir;
+    int64_t global_batch, local_batch, train_subset, val_subset, devices, workers;
     bool is_dry, is_json;
 };
 
@@ -76,45 +76,24 @@ static int find_file(struct session *s, const char *word, const char **name)
                            installed);
 }
 
-static enum ebb_status put_text(struct session *s, struct ebb_doc_node *root, const char *key,
-                                const char *value, struct ebb_error *err)
-{
-    char *text = value ? ebb_arena_printf(&s->arena, "%s=%s", key, value) : NULL;
-    if (!value)
-        return EBB_OK;
-    if (!*value)
-        return ebb_fail(err, EBB_EINPUT, "%s: the value given on the command line is empty", key);
-    return text ? train_set(&s->arena, root, text, err) : ebb_no_memory(err, strlen(value));
-}
-
-static enum ebb_status put_int(struct session *s, struct ebb_doc_node *root, const char *key,
-                               int64_t value, struct ebb_error *err)
-{
-    char text[32];
-    if (value < 0)
-        return EBB_OK;
-    snprintf(text, sizeof text, "%" PRId64, value);
-    return put_text(s, root, key, text, err);
-}
-
 static enum ebb_status change(struct session *s, struct ebb_doc_node *root, struct ebb_error *err)
 {
     const struct settings *o = s->o;
-    EBB_TRY(cli_apply_sets(&s->arena, root, &o->sets, err));
-    EBB_TRY(put_text(s, root, "device", o->device, err));
-    EBB_TRY(put_text(s, root, "data.data_dir", o->data_dir, err));
-    EBB_TRY(put_int(s, root, "data.global_batch_size", o->global_batch, err));
-    EBB_TRY(put_int(s, root, "data.local_batch_size", o->local_batch, err));
     bool is_cosmo = ebb_doc_get(ebb_doc_get(root, "data"), "n_train") != NULL; /* its own words */
-    EBB_TRY(
-        put_int(s, root, is_cosmo ? "data.n_train" : "data.train_subset", o->train_subset, err));
-    EBB_TRY(put_int(s, root, is_cosmo ? "data.n_eval" : "data.val_subset", o->val_subset, err));
-    EBB_TRY(put_text(s, root, "memory.budget", o->budget, err));
-    EBB_TRY(put_text(s, root, "memory.policy", o->policy, err));
-    EBB_TRY(put_text(s, root, "memory.host", o->host, err));
-    EBB_TRY(put_text(s, root, "memory.file", o->file, err));
-    EBB_TRY(put_text(s, root, "memory.file_path", o->file_path, err));
-    return put_int(s, root, "memory.threads", o->threads > 0 ? o->threads : -1, err);
+    const struct {
+        const char *key;
+        int64_t value;
+    } rows[] = {{"data.global_batch_size", o->global_batch},
+                {"data.local_batch_size", o->local_batch},
+                {is_cosmo ? "data.n_train" : "data.train_subset", o->train_subset},
+                {is_cosmo ? "data.n_eval" : "data.val_subset", o->val_subset}};
+    EBB_TRY(cli_train_change(&s->arena, root, &o->changes, err));
+    EBB_TRY(cli_put_text(&s->arena, root, "device", o->device, err));
+    EBB_TRY(cli_put_text(&s->arena, root, "data.data_dir", o->data_dir, err));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].value >= 0)
+            EBB_TRY(cli_put_int(&s->arena, root, rows[i].key, rows[i].value, err));
+    return EBB_OK;
 }
 
 /* Ranks that a launcher started; 1: none, or one. */
@@ -152,13 +131,16 @@ static int read_file(struct session *s, const char *word)
                                         .devices = s->o->devices ? (uint64_t)s->o->devices
                                                    : ranks > 1   ? ranks
                                                                  : 0,
-                                        .seed = s->o->seed};
+                                        .seed = s->o->changes.seed};
     enum ebb_status status = train_bench_read(&s->arena, &source, &s->bench, &report, &err);
     if (status != EBB_OK && report.errors == 0)
         return cli_report(&err);
     cli_print_report(&report, status != EBB_OK ? s->path : NULL, stderr);
     if (status != EBB_OK)
         return 2;
+    code = cli_train_folder(&s->bench.config, &s->o->changes, false);
+    if (code >= 0)
+        return code;
     s->log = (struct cli_bench_log){&s->bench, ebb_file_name(s->path)};
     if (s->bench.batching.devices == 1 || s->o->is_dry)
         return -1;
@@ -404,13 +386,9 @@ static enum ebb_status loop(struct session *s, struct ebb_error *err)
 
 static enum ebb_status prepare(struct session *s, struct ebb_error *err)
 {
-    struct cli_machine machine;
     struct train_state st;
-    cli_machine_probe(&machine, "");
-    uint64_t most = machine.memory_limit_bytes;
-    struct train_options options = {
-        .workers = (int)s->o->workers,
-        .machine_bytes = most && most < machine.memory_bytes ? most : machine.memory_bytes};
+    struct train_options options = {.workers = (int)s->o->workers,
+                                    .machine_bytes = cli_machine_bytes()};
     uint64_t samples;
     EBB_TRY(count_samples(s, &samples, err));
     EBB_TRY(train_bench_fit(&s->bench, err));
@@ -507,7 +485,7 @@ static int run_bench(int argc, char **argv)
                          .local_batch = -1,
                          .train_subset = -1,
                          .val_subset = -1,
-                         .seed = -1,
+                         .changes.seed = -1,
                          .workers = -1};
     const struct cli_spec spec = {
         .usage = "ebb bench NAME|FILE [--budget BYTES] [--set KEY=VALUE] [option...]",
@@ -536,12 +514,7 @@ static int run_bench(int argc, char **argv)
              "config.yaml, if it is there)"},
             {"device", 'd', CLI_STRING, &o.device, "NAME",
              "cpu, cuda or gpu (default: as the file says)"},
-            {"budget", 0, CLI_STRING, &o.budget, "BYTES",
-             "memory of the device, as 2GiB; never exceeded"},
-            {"policy", 0, CLI_STRING, &o.policy, "NAME", "policy or planner that keeps it"},
-            {"host", 0, CLI_STRING, &o.host, "BYTES", "room for swapped tensors in host memory"},
-            {"file", 0, CLI_STRING, &o.file, "BYTES", "room for swapped tensors in a file"},
-            {"file-path", 0, CLI_STRING, &o.file_path, "DIR", "folder of that file"},
+            CLI_TRAIN_MEMORY(&o.changes),
             {"data-dir", 0, CLI_STRING, &o.data_dir, "DIR",
              "data.data_dir: a folder, or synthetic[:SEED]"},
             {"global_batchsize", 0, CLI_INT, &o.global_batch, "N",
@@ -552,13 +525,13 @@ static int run_bench(int argc, char **argv)
              "data.train_subset: training samples used; 0: all"},
             {"v_subset_size", 0, CLI_INT, &o.val_subset, "N",
              "data.val_subset: validation samples used; 0: all"},
-            {"set", 0, CLI_LIST, &o.sets, "KEY=VALUE",
+            {"set", 0, CLI_LIST, &o.changes.sets, "KEY=VALUE",
              "change a value of the file, as training.target_iou=0.5; model.KEY is an\noption of "
              "the zoo's model ('ebb model show'); repeatable"},
-            {"seed", 0, CLI_INT, &o.seed, "N", "instead of the benchmark's"},
+            {"seed", 0, CLI_INT, &o.changes.seed, "N", "instead of the benchmark's"},
             {"devices", 0, CLI_INT, &o.devices, "N",
              "that share an update; this build trains on one, --dry-run shows any"},
-            {"threads", 0, CLI_INT, &o.threads, "N", "of kernels (default: all cores)"},
+            {"threads", 0, CLI_INT, &o.changes.threads, "N", "of kernels (default: all cores)"},
             {"workers", 0, CLI_INT, &o.workers, "N", "threads that load data (default 1; 0: none)"},
             {"dry-run", 0, CLI_FLAG, &o.is_dry, NULL, "say how batches are divided, and end"},
             {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object as the last line"}),

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "cli/cmd_model.h"
 #include "cli/json.h"
+#include "cli/machine.h"
 #include "cli/train_file.h"
 
 struct evaluation {
@@ -193,6 +194,8 @@ static enum ebb_status write_answers(struct evaluation *e, struct ebb_error *err
 static enum ebb_status measure(struct evaluation *e, struct ebb_error *err)
 {
     struct train_options options = {.workers = -1,
+                                    .only_validates = true,
+                                    .machine_bytes = cli_machine_bytes(),
                                     .wants_classes = true,
                                     .any_threads = true,
                                     .answer = e->answers != NULL ? add_answer : NULL,

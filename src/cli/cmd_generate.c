@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "cli/cmd_model.h"
 #include "cli/json.h"
+#include "cli/machine.h"
 #include "cli/train_file.h"
 
 struct generation {
@@ -64,7 +65,11 @@ static void fill_inputs(struct generation *g)
 static enum ebb_status build(struct generation *g, struct ebb_error *err)
 {
     struct train_forward *m = &g->model;
-    EBB_TRY(train_forward_open(m, &g->net, 1, NN_FP32, false, err));
+    struct train_forward_options o = {.batch = 1,
+                                      .precision = (enum nn_precision)g->file.config.precision,
+                                      .memory = &g->file.config,
+                                      .machine_bytes = cli_machine_bytes()};
+    EBB_TRY(train_forward_open(m, &g->net, &o, err));
     EBB_TRY(find_ports(g, tensor_view_of(m->session, m->outputs[0].id), err));
     return cli_model_weights(m, g->weights, &g->rename, &g->transpose, err);
 }
@@ -207,6 +212,8 @@ static int run(int argc, char **argv)
          "of the draw: 0 takes the best token always; default 1"},
         {"seed", 0, CLI_INT, &g.seed, "N", "of the draw; default 1"},
         {"set", 0, CLI_LIST, &g.changes.sets, "KEY=VALUE", "put a value over one of the file"},
+        {"budget", 0, CLI_STRING, &g.changes.budget, "BYTES",
+         "memory of the device; default: as the file says"},
         {CLI_MODEL_JSON(&g.as_json)},
     };
     const struct cli_spec spec = {

@@ -428,6 +428,60 @@ static int run_show(int argc, char **argv)
     return code;
 }
 
+/* ---- verbs that make a file of a model with weights --------------------------------------------- */
+
+enum ebb_status cli_model_weights(struct train_forward *model, const char *path,
+                                  const struct cli_list *rename, const struct cli_list *transpose,
+                                  struct ebb_error *err)
+{
+    struct tensor_changes changes = {rename->items, rename->count, transpose->items,
+                                     transpose->count};
+    struct ebb_str note = {0};
+    enum ebb_status status = train_forward_load(model, path, &changes, &note, err);
+    fputs(ebb_str_c(&note), stderr);
+    ebb_str_fini(&note);
+    return status;
+}
+
+enum ebb_status cli_model_fill(struct cli_model_run *r, struct ebb_error *err)
+{
+    return r->weights_file != NULL
+               ? cli_model_weights(&r->model, r->weights_file, &r->rename, &r->transpose, err)
+               : train_forward_initialize(&r->model, (uint64_t)r->seed, err);
+}
+
+int cli_model_do(struct cli_model_run *r, const struct cli_spec *spec, int argc, char **argv,
+                 cli_model_work *work, cli_model_say *say)
+{
+    struct cli_args args;
+    struct cli_json json;
+    struct ebb_error err;
+    int code = cli_parse(spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    if (r->file == NULL)
+        code = cli_usage_error("-o FILE is missing: where should it go?");
+    if (code < 0)
+        code = cli_model_config(&r->arena, args.positional[0], &r->set, &r->config);
+    if (code < 0 && work(r, &err) != EBB_OK)
+        code = cli_report(&err);
+    if (code < 0 && r->as_json) {
+        struct ebb_json_writer *w = cli_json_object(&json);
+        ebb_jsonw_key_string(w, "file", r->file);
+        ebb_jsonw_key_string(w, "name", r->config.model->name);
+        say(r, w);
+        code = cli_json_object_end(&json);
+    } else if (code < 0) {
+        printf("%s: ", r->file);
+        say(r, NULL);
+        code = 0;
+    }
+    train_forward_close(&r->model);
+    ebb_arena_fini(&r->arena);
+    cli_args_fini(&args);
+    return code;
+}
+
 static const struct cli_command cmd_list = {
     .name = "list", .summary = "all models and their sizes", .run = run_list};
 static const struct cli_command cmd_show = {

@@ -23,6 +23,26 @@ enum ebb_status cli_model_weights(struct train_forward *model, const char *path,
                                   const struct cli_list *rename, const struct cli_list *transpose,
                                   struct ebb_error *err);
 
+/* Verbs that make a file of a model with weights: the first member of what is theirs. */
+struct cli_model_run {
+    struct nn_config config;
+    struct train_forward model;
+    int64_t batch, seed;
+    const char *file, *weights_file; /* to write; to read, NULL: initial weights */
+    struct cli_list set, rename, transpose;
+    bool as_json;
+    struct ebb_arena arena; /* for the time of the command */
+};
+typedef enum ebb_status cli_model_work(struct cli_model_run *run, struct ebb_error *err);
+/* w: an object with file and name that is still open; NULL: a line is, behind "FILE: ". */
+typedef void cli_model_say(const struct cli_model_run *run, struct ebb_json_writer *w);
+
+/* The weights that the options name. */
+enum ebb_status cli_model_fill(struct cli_model_run *run, struct ebb_error *err);
+/* Options are read, the model is found, `work` does it and `say` says what was done. The exit code. */
+int cli_model_do(struct cli_model_run *run, const struct cli_spec *spec, int argc, char **argv,
+                 cli_model_work *work, cli_model_say *say);
+
 /* Options that several verbs have. */
 #define CLI_MODEL_SET(list, text) "set", 's', CLI_LIST, (list), "KEY=VALUE", (text)
 #define CLI_MODEL_BATCH(number, text) "batch", 'b', CLI_INT, (number), "N", (text)
@@ -30,6 +50,10 @@ enum ebb_status cli_model_weights(struct train_forward *model, const char *path,
     "precision", 0, CLI_STRING, (text), "P", "fp32, bf16 or fp16; default fp32"
 #define CLI_MODEL_OUTPUT(file, text) "output", 'o', CLI_STRING, (file), "FILE", (text)
 #define CLI_MODEL_JSON(flag) "json", 0, CLI_FLAG, (flag), NULL, "one JSON object"
+#define CLI_MODEL_WEIGHTS(file)                                                                    \
+    "weights", 'w', CLI_STRING, (file), "FILE",                                                    \
+        "weights and buffers: safetensors, .pt, .npz, an index of several files\nor a folder "    \
+        "with one; default: initial ones"
 #define CLI_MODEL_RENAME(list)                                                                     \
     "rename", 0, CLI_LIST, (list), "OLD=NEW",                                                      \
         "names in the file are others: 'module.*=*'; repeatable"

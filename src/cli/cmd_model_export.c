@@ -2,94 +2,53 @@
 #include <stdio.h>
 
 #include "base/heap.h"
-#include "base/str.h"
 #include "cli/cmd_model.h"
 #include "cli/json.h"
+#include "cli/machine.h"
 
 struct job {
-    struct nn_config config;
-    int64_t batch, seed;
-    const char *file, *weights_file;
-    struct cli_list rename, transpose;
-    bool as_json, is_fixed;
-    struct train_forward model;
-    const void **values; /* per item; NULL: nothing reads it */
+    struct cli_model_run r;
+    bool is_fixed;
 };
 
-static enum ebb_status fill_items(struct job *e, struct ebb_error *err)
-{
-    struct nn_initializer *init = NULL;
-    const struct nn_builder *b = &e->model.builder;
-    EBB_TRY(nn_initializer_create(&init, b, e->config.generator, (uint64_t)e->seed, err));
-    for (size_t i = 0; i < nn_item_count(b); i++) {
-        void *dst = train_forward_place(&e->model, nn_item_at(b, i)->leaf);
-        if (dst != NULL)
-            nn_initialize(init, i, dst);
-    }
-    nn_initializer_destroy(init);
-    return EBB_OK;
-}
-
-static enum ebb_status load_weights(struct job *e, struct ebb_error *err)
-{
-    struct tensor_changes changes = {e->rename.items, e->rename.count, e->transpose.items,
-                                     e->transpose.count};
-    struct ebb_str note = {0};
-    enum ebb_status status = train_forward_load(&e->model, e->weights_file, &changes, &note, err);
-    fputs(ebb_str_c(&note), stderr);
-    ebb_str_fini(&note);
+static enum ebb_status export(struct cli_model_run *r, struct ebb_error *err) {
+    struct job *e = (struct job *)r; const struct nn_builder *b = &r->model.builder;
+    struct train_forward_options o = {.batch = nn_config_batch(&r->config,
+                                                               r->batch > 0 ? r->batch : 1),
+                                      .machine_bytes = cli_machine_bytes()};
+    const void * *values; /* per item */
+    EBB_TRY(train_forward_open(&r->model, &r->config, &o, err));
+    EBB_TRY(cli_model_fill(r, err));
+    EBB_TRY(ebb_new(&values, nn_item_count(b) + 1, sizeof *values, err));
+    for (size_t i = 0; i < nn_item_count(b); i++) values[i] = train_forward_item(&r->model, i);
+    enum ebb_status status = nn_config_export(&r->config, r->batch, values, r->file, &e->is_fixed,
+                                              err);
+    ebb_free(values);
     return status;
 }
 
-static enum ebb_status work(struct job *e, struct ebb_error *err)
+static void say(const struct cli_model_run *r, struct ebb_json_writer *w)
 {
-    const struct nn_builder *b = &e->model.builder;
-    int64_t batch = nn_config_batch(&e->config, e->batch > 0 ? e->batch : 1);
-    EBB_TRY(train_forward_open(&e->model, &e->config, batch, NN_FP32, false, err));
-    EBB_TRY(e->weights_file != NULL ? load_weights(e, err) : fill_items(e, err));
-    EBB_TRY(ebb_new(&e->values, nn_item_count(b) + 1, sizeof *e->values, err));
-    for (size_t i = 0; i < nn_item_count(b); i++)
-        e->values[i] = train_forward_place(&e->model, nn_item_at(b, i)->leaf);
-    return nn_config_export(&e->config, e->batch, e->values, e->file, &e->is_fixed, err);
-}
-
-static int finish(struct job *e)
-{
-    struct ebb_error err;
-    int code = 0;
-    if (work(e, &err) != EBB_OK) {
-        code = cli_report(&err);
-    } else if (e->as_json) {
-        struct cli_json json;
-        struct ebb_json_writer *w = cli_json_object(&json);
-        ebb_jsonw_key_string(w, "file", e->file);
-        ebb_jsonw_key_string(w, "name", e->config.model->name);
+    const struct job *e = (const struct job *)r;
+    if (w)
         ebb_jsonw_key_bool(w, "any_batch", !e->is_fixed);
-        code = cli_json_object_end(&json);
-    } else {
-        printf("%s: opset 17, %s\n", e->file,
-               e->is_fixed ? "for one batch size" : "for any batch size");
-    }
-    train_forward_close(&e->model);
-    ebb_free(e->values);
-    return code;
+    else
+        printf("opset 17, %s\n", e->is_fixed ? "for one batch size" : "for any batch size");
 }
 
 static int run_export(int argc, char **argv)
 {
-    struct job e = {.seed = 1};
-    struct cli_list set = {0};
+    struct job e = {.r.seed = 1};
     const struct cli_option options[] = {
-        {CLI_MODEL_OUTPUT(&e.file, "ONNX file to write")},
-        {"weights", 'w', CLI_STRING, &e.weights_file, "FILE",
-         "weights and buffers: safetensors, .pt, .npz, an index of several files\nor a folder with "
-         "one; default: initial ones"},
-        {CLI_MODEL_RENAME(&e.rename)},
-        {CLI_MODEL_TRANSPOSE(&e.transpose)},
-        {CLI_MODEL_SET(&set, CLI_MODEL_SET_HELP)},
-        {CLI_MODEL_BATCH(&e.batch, "samples of a batch; default: any number, where the model can")},
-        {"seed", 0, CLI_INT, &e.seed, "N", "of initial weights; default 1"},
-        {CLI_MODEL_JSON(&e.as_json)},
+        {CLI_MODEL_OUTPUT(&e.r.file, "ONNX file to write")},
+        {CLI_MODEL_WEIGHTS(&e.r.weights_file)},
+        {CLI_MODEL_RENAME(&e.r.rename)},
+        {CLI_MODEL_TRANSPOSE(&e.r.transpose)},
+        {CLI_MODEL_SET(&e.r.set, CLI_MODEL_SET_HELP)},
+        {CLI_MODEL_BATCH(&e.r.batch,
+                         "samples of a batch; default: any number, where the model can")},
+        {"seed", 0, CLI_INT, &e.r.seed, "N", "of initial weights; default 1"},
+        {CLI_MODEL_JSON(&e.r.as_json)},
     };
     const struct cli_spec spec = {
         .usage = "ebb model export NAME|FILE -o FILE [OPTION...]",
@@ -106,20 +65,7 @@ static int run_export(int argc, char **argv)
         CLI_NEEDS({"rename", "weights"}, {"transpose", "weights"}, {"seed", "!weights"}),
         CLI_LIMITS({"seed", 0, 9e18}, {"batch", 1, 1 << 24}),
         CLI_POSITIONAL(1, 1)};
-    struct cli_args args;
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0)
-        return code;
-    struct ebb_arena arena = {0};
-    if (e.file == NULL)
-        code = cli_usage_error("-o FILE is missing: where should the model go?");
-    if (code < 0)
-        code = cli_model_config(&arena, args.positional[0], &set, &e.config);
-    if (code < 0)
-        code = finish(&e);
-    ebb_arena_fini(&arena);
-    cli_args_fini(&args);
-    return code;
+    return cli_model_do(&e.r, &spec, argc, argv, export, say);
 }
 
 const struct cli_command cli_cmd_model_export = {

@@ -113,8 +113,28 @@ static int print_saved(const struct job *j, const struct trace_stats *s, uint32_
     return cli_json_object_end(&json);
 }
 
+/* Of --passes: what the table of rewrites has. */
+static const char *passes_help(struct ebb_arena *arena)
+{
+    struct ebb_str all = {0}, usual = {0};
+    const char *name;
+    bool is_default;
+    for (size_t i = 0; (name = ops_rewrite_name(i, &is_default)) != NULL; i++) {
+        ebb_str_printf(&all, i == 5 ? ",\n%s" : ", %s", name);
+        if (is_default)
+            ebb_str_printf(&usual, "%s%s", usual.length > 0 ? ", " : "", name);
+    }
+    const char *text =
+        ebb_arena_printf(arena, "rewrites that are on: none%s;\n+P and -P change the default: %s",
+                         ebb_str_c(&all), ebb_str_c(&usual));
+    ebb_str_fini(&all);
+    ebb_str_fini(&usual);
+    return text != NULL ? text : "rewrites that are on";
+}
+
 static int run(int argc, char **argv)
 {
+    struct ebb_arena arena = {0};
     struct job j = {.model = {.batch = 1}, .threads = 1};
     const char *precision = "fp32", *optimizer = "SGD";
     struct cli_list set = {0}, opt = {0}, passes = {0};
@@ -139,9 +159,7 @@ static int run(int argc, char **argv)
             {CLI_MODEL_PRECISION(&precision)},
             {"threads", 0, CLI_INT, &j.threads, "N",
              "for which kernels choose their workspaces; default 1;\n0: no kernels, no workspaces"},
-            {"passes", 0, CLI_LIST, &passes, "P[,P...]",
-             "rewrites that are on: none, layout, norm, winograd, small, entropy,\nrelu, over; "
-             "+P and -P change the default: layout, norm, winograd, small"},
+            {"passes", 0, CLI_LIST, &passes, "P[,P...]", passes_help(&arena)},
             {"forward", 0, CLI_FLAG, &j.is_forward, NULL,
              "only the forward pass, as in evaluation"},
             {CLI_MODEL_JSON(&as_json)}),
@@ -153,15 +171,16 @@ static int run(int argc, char **argv)
     struct trace_stats stats;
     uint32_t ops = 0;
     int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0)
+    if (code >= 0) {
+        ebb_arena_fini(&arena);
         return code;
+    }
     if (j.file == NULL)
         code = cli_usage_error("-o FILE is missing: where should the trace go?");
     else if (cli_model_precision(precision, &j.precision, &err) != EBB_OK ||
              parse_passes(&passes, &j, &err) != EBB_OK ||
              parse_optimizer(optimizer, &opt, &j.optim, &err) != EBB_OK)
         code = cli_report(&err);
-    struct ebb_arena arena = {0};
     if (code < 0)
         code = cli_model_config(&arena, args.positional[0], &set, &j.config);
     if (code < 0)

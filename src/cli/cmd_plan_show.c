@@ -36,13 +36,33 @@ static void print_step(const struct trace *trace, const struct plan *plan, size_
     printf("\n");
 }
 
+/* The budget is the plan's own; in a lower tier everything that goes there has room side by side. */
+static enum ebb_status prove(const struct trace *trace, const struct plan *plan,
+                             struct plan_report *report, struct ebb_error *err)
+{
+    struct plan_limits limits = {{plan->budget_bytes, 0, 0}};
+    for (size_t i = 0; i < plan->homes.count; i++) {
+        const struct plan_home *h = &plan->homes.list[i];
+        if (h->tier < PLAN_TIERS && h->storage < trace->storage_count)
+            limits.budget_bytes[h->tier] += plan_size(plan, trace->storages[h->storage].bytes);
+    }
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        if (step->act == PLAN_SEND && step->tier < PLAN_TIERS && step->index < trace->storage_count)
+            limits.budget_bytes[step->tier] += plan_size(plan, trace->storages[step->index].bytes);
+    }
+    enum ebb_status status = plan_check(trace, plan, &limits, report, err);
+    if (status == EBB_EBUDGET) /* it breaks its own word */
+        status = err->status = EBB_EINPUT;
+    return status;
+}
+
 static enum ebb_status show(const struct trace *trace, const struct plan *plan, bool is_json,
                             struct ebb_error *err)
 {
-    struct plan_limits limits = {{UINT64_MAX, UINT64_MAX, UINT64_MAX}};
     struct plan_report report;
     uint64_t bytes = 0;
-    EBB_TRY(plan_check(trace, plan, &limits, &report, err));
+    EBB_TRY(prove(trace, plan, &report, err));
     if (is_json) {
         printf("{\"planner\":\"%s\",\"budget_bytes\":%" PRIu64 ",\"steps\":%zu,\"cost\":%" PRIu64
                ",\"base_cost\":%" PRIu64 ",\"peak_bytes\":%" PRIu64 ",\"height_bytes\":%" PRIu64
@@ -214,6 +234,8 @@ static enum ebb_status show_chart(const struct trace *trace, const struct plan *
                                   const char *path, struct ebb_error *err)
 {
     struct matrix m;
+    struct plan_report report;
+    EBB_TRY(prove(trace, plan, &report, err));
     enum ebb_status status = matrix_init(&m, trace, plan, err);
     EBB_THEN(status, matrix_fill(&m, plan, err));
     EBB_THEN(status, draw(&m, plan, path, err));

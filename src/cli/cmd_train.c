@@ -541,15 +541,6 @@ static enum ebb_status save_trace(const struct session *s, struct ebb_error *err
     return EBB_OK;
 }
 
-/* Installed, or what a container may take of it. */
-static uint64_t machine_bytes(void)
-{
-    struct cli_machine machine;
-    cli_machine_probe(&machine, "");
-    uint64_t most = machine.memory_limit_bytes;
-    return most && most < machine.memory_bytes ? most : machine.memory_bytes;
-}
-
 /* One line on a terminal while something is made that takes up to seconds; an empty one clears it.
  */
 static void say(const char *text)
@@ -588,7 +579,7 @@ static int train(struct session *s)
     struct train_options options = {.workers = (int)o->workers,
                                     .any_threads = o->any_threads,
                                     .needed_bytes = &needed,
-                                    .machine_bytes = machine_bytes()};
+                                    .machine_bytes = cli_machine_bytes()};
     struct train_state st;
     char hash[65] = "";
     say("preparing: the step is recorded and planned");
@@ -650,6 +641,8 @@ static int open_and_train(const char *path, struct settings *o)
     if (o->resume && o->changes.threads == 0) /* results depend on it: as it was */
         o->changes.threads = train_store_threads(o->resume);
     int code = cli_train_open(&file, path, &o->changes);
+    if (code < 0)
+        code = cli_train_folder(&file.config, &o->changes, o->profile != NULL);
     if (code < 0) {
         s.target = o->updates != NOT_GIVEN ? o->updates : file.updates;
         choose_store(&s);
@@ -657,14 +650,10 @@ static int open_and_train(const char *path, struct settings *o)
             code = cli_usage_error("%s: the batches of a trial do not make one update of %" PRId64
                                    " (optimizations.aggregation_frequency)",
                                    path, file.config.accumulate);
-        else if (o->changes.file_path && !o->profile && file.config.file_bytes == 0)
-            code = cli_usage_error("--file-path needs --file BYTES, or memory.file in %s: without "
-                                   "it no file is made",
-                                   path);
         else if (o->res_check)
             code = cli_res_check(&file.config,
                                  &(struct train_options){.workers = (int)o->workers,
-                                                         .machine_bytes = machine_bytes()},
+                                                         .machine_bytes = cli_machine_bytes()},
                                  o->is_json);
         else
             code = train(&s);
@@ -683,15 +672,7 @@ static int run(int argc, char **argv)
         .checkpoint_every = DEFAULT_CHECKPOINT_EVERY, .workers = -1, .updates = NOT_GIVEN};
     o.changes.seed = NOT_GIVEN;
     const struct cli_option options[] = {
-        {"budget", 0, CLI_STRING, &o.changes.budget, "BYTES",
-         "memory of the device, as 48MiB; never exceeded (default: as the file "
-         "says, else "
-         "unlimited)"},
-        {"policy", 0, CLI_STRING, &o.changes.policy, "NAME",
-         "policy or planner that keeps it ('ebb sim --help', 'ebb plan --help' "
-         "list them)"},
-        CLI_TRAIN_TIERS(&o.changes),
-        {"file-path", 0, CLI_STRING, &o.changes.file_path, "DIR", "folder of that file"},
+        CLI_TRAIN_MEMORY(&o.changes),
 #define ROW(name, help) {#name, 0, CLI_FLAG, &o.changes.name, NULL, help},
         CLI_TRAIN_SWITCHES(ROW)
 #undef ROW
@@ -716,8 +697,7 @@ static int run(int argc, char **argv)
         {"updates", 0, CLI_INT, &o.updates, "N",
          "train until so many updates are done (default: as long as a trial of "
          "the searcher)"},
-        {"set", 0, CLI_LIST, &o.changes.sets, "KEY=VALUE",
-         "change a value of the file, as opt.lr=0.1; repeatable"},
+        {CLI_TRAIN_SETS(&o.changes)},
         {"seed", 0, CLI_INT, &o.changes.seed, "N", "instead of the file's experiment_seed"},
         {"checkpoint", 0, CLI_STRING, &o.checkpoint, "DIR",
          "keep checkpoints in DIR: the newest two, and in DIR/best the one whose\nvalidation has "

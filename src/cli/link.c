@@ -19,9 +19,22 @@ static int read_link(const char *text, struct device_config *links)
     return -1;
 }
 
+const char *cli_link_twice(const struct cli_list *list)
+{
+    for (size_t i = 1; i < list->count; i++)
+        for (size_t k = 0; k < i; k++) {
+            size_t n = strcspn(list->items[i], "=");
+            if (strcspn(list->items[k], "=") == n &&
+                strncmp(list->items[i], list->items[k], n) == 0)
+                return list->items[i];
+        }
+    return NULL;
+}
+
 int cli_read_links(const struct cli_list *list, struct device_config *links)
 {
-    int code = -1;
+    const char *twice = cli_link_twice(list);
+    int code = twice ? cli_usage_error(CLI_LINK_TWICE, twice) : -1;
     for (size_t i = 0; i < list->count && code < 0; i++)
         code = read_link(list->items[i], links);
     return code;

@@ -330,3 +330,11 @@ bool cli_machine_which(const char *program, const char *path, char *buf, size_t 
         buf[0] = '\0';
     return false;
 }
+
+uint64_t cli_machine_bytes(void)
+{
+    struct cli_machine machine;
+    cli_machine_probe(&machine, "");
+    uint64_t most = machine.memory_limit_bytes;
+    return most && most < machine.memory_bytes ? most : machine.memory_bytes;
+}

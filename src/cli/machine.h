@@ -32,6 +32,8 @@ struct cli_machine {
 };
 
 void cli_machine_probe(struct cli_machine *machine, const char *root);
+/* Memory of this machine: installed, or what a container may take of it. */
+uint64_t cli_machine_bytes(void);
 
 /* Full path of a program found in `path` (the value of $PATH; may be NULL), or false. */
 bool cli_machine_which(const char *program, const char *path, char *buf, size_t size);

@@ -8,6 +8,7 @@
 
 #include "base/heap.h"
 #include "base/str.h"
+#include "cli/link.h"
 #include "cli/show.h"
 
 /* ---- checking sections
@@ -106,51 +107,81 @@ enum ebb_status cli_apply_sets(struct ebb_arena *arena, struct ebb_doc_node *roo
     return EBB_OK;
 }
 
-static enum ebb_status set_text(struct cli_train_file *f, struct ebb_doc_node *root,
-                                const char *key, const char *value, struct ebb_error *err)
+enum ebb_status cli_put_text(struct ebb_arena *arena, struct ebb_doc_node *root, const char *key,
+                             const char *value, struct ebb_error *err)
 {
-    char *text = value ? ebb_arena_printf(&f->arena, "memory.%s=%s", key, value) : NULL;
+    char *text = value ? ebb_arena_printf(arena, "%s=%s", key, value) : NULL;
     if (!value)
         return EBB_OK;
     if (!*value) /* as of a variable that is not set: not "no limit" */
-        return ebb_fail(err, EBB_EINPUT, "memory.%s: the value given on the command line is empty",
-                        key);
-    return text ? train_set(&f->arena, root, text, err) : ebb_no_memory(err, strlen(value));
+        return ebb_fail(err, EBB_EINPUT, "%s: the value given on the command line is empty", key);
+    return text ? train_set(arena, root, text, err) : ebb_no_memory(err, strlen(value));
 }
 
-static enum ebb_status change(struct cli_train_file *f, struct ebb_doc_node *root,
-                              const struct cli_train_changes *c, struct ebb_error *err)
+enum ebb_status cli_put_int(struct ebb_arena *arena, struct ebb_doc_node *root, const char *key,
+                            int64_t value, struct ebb_error *err)
 {
-    char threads[32] = "";
-    EBB_TRY(cli_apply_sets(&f->arena, root, &c->sets, err));
-    EBB_TRY(set_text(f, root, "budget", c->budget, err));
-    EBB_TRY(set_text(f, root, "host", c->host, err));
-    EBB_TRY(set_text(f, root, "file", c->file, err));
-    for (size_t i = 0; i < c->links.count; i++) {
-        if (!strchr(c->links.items[i], '='))
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return cli_put_text(arena, root, key, text, err);
+}
+
+static enum ebb_status put_links(struct ebb_arena *arena, struct ebb_doc_node *root,
+                                 const struct cli_list *links, struct ebb_error *err)
+{
+    const char *twice = cli_link_twice(links);
+    if (twice)
+        return ebb_fail(err, EBB_EINPUT, CLI_LINK_TWICE, twice);
+    for (size_t i = 0; i < links->count; i++) {
+        if (!strchr(links->items[i], '='))
             return ebb_fail(err, EBB_EINPUT, "--link %s: must be TIER=GB/s, as in host=2",
-                            c->links.items[i]);
-        char *text = ebb_arena_printf(&f->arena, "memory.link_bandwidth.%s", c->links.items[i]);
-        EBB_TRY(text ? train_set(&f->arena, root, text, err) : ebb_no_memory(err, 64));
-    }
-    EBB_TRY(set_text(f, root, "policy", c->policy, err));
-    EBB_TRY(set_text(f, root, "file_path", c->file_path, err));
-    EBB_TRY(set_text(f, root, "rewrites", c->rewrites, err));
-    EBB_TRY(set_text(f, root, "device", c->device, err));
-    EBB_TRY(set_text(f, root, "costs", c->costs, err));
-    EBB_TRY(set_text(f, root, "gradients", c->gradients, err));
-    EBB_TRY(set_text(f, root, "default_chunk_size", c->chunk, err));
-#define PUT(name, help) EBB_TRY(set_text(f, root, #name, c->name ? "true" : NULL, err));
-    CLI_TRAIN_SWITCHES(PUT)
-#undef PUT
-#define PUT(name, help) EBB_TRY(set_text(f, root, "mem_tracer." #name, c->name, err));
-    CLI_TRAIN_RATIOS(PUT)
-#undef PUT
-    if (c->threads > 0) {
-        snprintf(threads, sizeof threads, "%lld", (long long)c->threads);
-        EBB_TRY(set_text(f, root, "threads", threads, err));
+                            links->items[i]);
+        char *text = ebb_arena_printf(arena, "memory.link_bandwidth.%s", links->items[i]);
+        EBB_TRY(text ? train_set(arena, root, text, err) : ebb_no_memory(err, 64));
     }
     return EBB_OK;
+}
+
+enum ebb_status cli_train_change(struct ebb_arena *arena, struct ebb_doc_node *root,
+                                 const struct cli_train_changes *c, struct ebb_error *err)
+{
+    const struct {
+        const char *key, *value;
+    } rows[] = {{"memory.budget", c->budget},
+                {"memory.host", c->host},
+                {"memory.file", c->file},
+                {"memory.policy", c->policy},
+                {"memory.rewrites", c->rewrites},
+                {"memory.device", c->device},
+                {"memory.costs", c->costs},
+                {"memory.gradients", c->gradients},
+                {"memory.default_chunk_size", c->chunk},
+#define ROW(name, help) {"memory." #name, c->name ? "true" : NULL},
+                CLI_TRAIN_SWITCHES(ROW)
+#undef ROW
+#define ROW(name, help) {"memory.mem_tracer." #name, c->name},
+                    CLI_TRAIN_RATIOS(ROW)
+#undef ROW
+    };
+    EBB_TRY(cli_apply_sets(arena, root, &c->sets, err));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        EBB_TRY(cli_put_text(arena, root, rows[i].key, rows[i].value, err));
+    EBB_TRY(put_links(arena, root, &c->links, err));
+    return c->threads > 0 ? cli_put_int(arena, root, "memory.threads", c->threads, err) : EBB_OK;
+}
+
+int cli_train_folder(struct train_config *config, const struct cli_train_changes *c, bool is_used)
+{
+    if (!c->file_path)
+        return -1;
+    if (!*c->file_path)
+        return cli_usage_error("--file-path: the value given on the command line is empty");
+    config->file_path = c->file_path;
+    return config->file_bytes > 0 || is_used
+               ? -1
+               : cli_usage_error("--file-path needs --file BYTES, or memory.file in %s: without it "
+                                 "no file is made",
+                                 config->file);
 }
 
 static int64_t times(int64_t a, int64_t b) /* both positive; ends at the largest number */
@@ -271,7 +302,7 @@ int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_
     int code = cli_load_mapping(&f->arena, path, "an experiment file", &root);
     if (code >= 0)
         return code;
-    if (change(f, root, c, &err) != EBB_OK)
+    if (cli_train_change(&f->arena, root, c, &err) != EBB_OK)
         return cli_report(&err);
     enum ebb_status status = exp_config_read(&f->arena, root, &options, &f->exp, &report, &err);
     if (status != EBB_OK && report.errors == 0)

@@ -57,6 +57,23 @@ struct cli_train_changes { /* of the command line; 0, NULL, -1: as the file says
         "link", 0, CLI_LIST, &(changes)->links, "TIER=GB/s",                                       \
             "copies go no faster, as host=2,file=0.3"                                              \
     }
+#define CLI_TRAIN_MEMORY(changes)                                                                  \
+    {"budget",                                                                                     \
+     0,                                                                                            \
+     CLI_STRING,                                                                                   \
+     &(changes)->budget,                                                                           \
+     "BYTES",                                                                                      \
+     "memory of the device, as 48MiB; never exceeded (default: as the file says, else\n"           \
+     "unlimited)"},                                                                                \
+        {"policy", 0, CLI_STRING, &(changes)->policy, "NAME",                                      \
+         "policy or planner that keeps it ('ebb sim --help', 'ebb plan --help' list them)"},       \
+        CLI_TRAIN_TIERS(changes),                                                                  \
+    {                                                                                              \
+        "file-path", 0, CLI_STRING, &(changes)->file_path, "DIR", "folder of that file"            \
+    }
+#define CLI_TRAIN_SETS(changes)                                                                    \
+    "set", 0, CLI_LIST, &(changes)->sets, "KEY=VALUE",                                             \
+        "change a value of the file, as opt.lr=0.1; repeatable"
 #define CLI_TRAIN_COSTS(changes)                                                                   \
     "costs", 0, CLI_STRING, &(changes)->costs, "FILE",                                             \
         "profile whose times and links decide ('ebb device measure' makes one)"
@@ -73,6 +90,16 @@ void cli_train_close(struct cli_train_file *file);
 void cli_check_training(void *context, struct ebb_reading *reader, const char *section,
                         const struct ebb_doc_node *value, const struct exp_config *config);
 
+/* What the command line says, over a file's mapping; all but the seed and the folder. */
+enum ebb_status cli_train_change(struct ebb_arena *arena, struct ebb_doc_node *root,
+                                 const struct cli_train_changes *changes, struct ebb_error *err);
+/* --file-path; -1, or the exit code: no file is made there. is_used: its folder is measured. */
+int cli_train_folder(struct train_config *config, const struct cli_train_changes *changes,
+                     bool is_used);
+enum ebb_status cli_put_text(struct ebb_arena *arena, struct ebb_doc_node *root, const char *key,
+                             const char *value, struct ebb_error *err); /* NULL: not given */
+enum ebb_status cli_put_int(struct ebb_arena *arena, struct ebb_doc_node *root, const char *key,
+                            int64_t value, struct ebb_error *err);
 /* --set KEY=VALUE over a file's mapping. The parser of options cuts at commas; a part without '='
  * belongs to the one before. */
 enum ebb_status cli_apply_sets(struct ebb_arena *arena, struct ebb_doc_node *root,

@@ -44,12 +44,25 @@ unsigned ops_rewrite_defaults(void)
     return passes;
 }
 
+const char *ops_rewrite_name(size_t i, bool *is_default)
+{
+    for (size_t k = 0, n = 0; k < COUNT; k++) {
+        bool is_new = k == 0 || strcmp(table[k]->name, table[k - 1]->name) != 0;
+        if (is_new && n++ == i) {
+            *is_default = table[k]->is_default;
+            return table[k]->name;
+        }
+    }
+    return NULL;
+}
+
 static enum ebb_status unknown(const char *name, size_t length, struct ebb_error *err)
 {
     struct ebb_str list = {0};
-    for (size_t i = 0; i < COUNT; i++)
-        if (i == 0 || strcmp(table[i]->name, table[i - 1]->name) != 0)
-            ebb_str_printf(&list, ", %s", table[i]->name);
+    const char *known;
+    bool is_default;
+    for (size_t i = 0; (known = ops_rewrite_name(i, &is_default)); i++)
+        ebb_str_printf(&list, ", %s", known);
     enum ebb_status status = ebb_fail(
         err, EBB_EINPUT,
         "found \"%.*s\", allowed: none%s; or +name, -name to change what is on at the start",

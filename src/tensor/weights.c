@@ -467,6 +467,8 @@ enum ebb_status tensor_weights_check(const struct tensor_weights *w, const char 
                           path, missing, unexpected, other, shown ? ":\n" : "",
                           (int)(shown < 700 ? shown : 700), ebb_str_c(out));
     }
+    if (out->data)
+        ebb_hide_controls(out->data); /* names are bytes of a file */
     ebb_strmap_fini(&names);
     ebb_str_fini(&own);
     return status;

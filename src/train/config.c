@@ -303,7 +303,7 @@ static void read_loss(const struct section *s)
     s->draft->config.loss = &s->draft->loss;
 }
 
-/* A link to where nothing is swapped says nothing. */
+/* A link to where nothing is swapped says nothing, nor does the folder of a file that is not made. */
 static void check_links(const struct section *s)
 {
     static const char *const links[] = {"link_bandwidth", "link_latency"};
@@ -323,6 +323,9 @@ static void check_links(const struct section *s)
                 ebb_reading_is_good(s->reading, tiers[t].bytes))
                 ebb_reading_wrong(s->reading, &at, link, tiers[t].name, tiers[t].why);
     }
+    if (ebb_doc_given(s->map, "file_path") && c->file_bytes == 0 &&
+        ebb_reading_is_good(s->reading, &c->file_bytes))
+        ebb_reading_wrong(s->reading, &s->path, s->map, "file_path", tiers[1].why);
 }
 
 static void read_memory(const struct section *s)

@@ -223,9 +223,19 @@ enum ebb_status train_model_trace(const struct train_model *model, struct trace 
 enum ebb_status train_model_stats(const struct train_model *model, struct nn_stats *stats,
                                   struct ebb_error *err);
 
-/* Evaluated on this processor, everything kept (forward.c). */
+/* A model by itself, evaluated (forward.c). Weights are those of a file or initial ones. */
+struct train_forward_options {
+    int64_t batch;
+    enum nn_precision precision;
+    bool is_dry; /* recorded only, so that items and sizes are known: nothing has a place */
+    /* Budget, tiers, policy, device, threads, rewrites; NULL: what it takes, on one thread here. */
+    const struct train_config *memory;
+    uint64_t machine_bytes; /* as in train_options */
+};
 struct train_forward {
-    void *backend;
+    struct train_engine *engine;
+    struct train_program *program;
+    struct profile *costs;
     struct tensor_session *session;
     struct nn_builder builder; /* whose items are the weights */
     struct nn_port ports[NN_PORTS];
@@ -233,17 +243,26 @@ struct train_forward {
     size_t port_count;
     struct nn_output outputs[NN_PORTS]; /* contiguous */
     size_t output_count;
-    struct trace *trace;
-    struct ops_host *host;
+    struct train_forward_place { /* of an input or output, on the host */
+        uint32_t tensor;         /* of the trace */
+        void *bytes;
+        uint64_t count;
+        bool is_input, is_lasting; /* is_lasting: the engine keeps it from run to run */
+    } places[2 * NN_PORTS];
+    size_t place_count;
 };
-/* is_dry: recorded only, so that items and sizes are known: nothing has a place. */
+/* EBB_EBUDGET, EBB_ENOMEM: the budget, the machine is too small; the message tells what it takes. */
 enum ebb_status train_forward_open(struct train_forward *forward, const struct nn_config *net,
-                                   int64_t batch, enum nn_precision precision, bool is_dry,
+                                   const struct train_forward_options *options,
                                    struct ebb_error *err);
 void train_forward_close(struct train_forward *forward); /* all zero is fine */
-/* Where an input, an item or an output lies; NULL: nothing reads it. */
+/* Where an input or output lies; NULL: nothing reads it. */
 void *train_forward_place(const struct train_forward *forward, tensor_id id);
-/* Weights into their places; *note: what of the file is not used, a line each. */
+/* The bytes of an item themselves; NULL: the host cannot reach them. */
+void *train_forward_item(const struct train_forward *forward, size_t item);
+enum ebb_status train_forward_initialize(struct train_forward *forward, uint64_t seed,
+                                         struct ebb_error *err);
+/* *note: what of the file is not used, a line each. */
 enum ebb_status train_forward_load(struct train_forward *forward, const char *path,
                                    const struct tensor_changes *changes, struct ebb_str *note,
                                    struct ebb_error *err);
@@ -278,6 +297,7 @@ struct train_options {
     bool makes_data;             /* random inputs and targets instead of the section `data` */
     bool is_repeated;            /* for train_trial_repeat alone: nothing is updated or validated */
     bool measures;               /* of it: repetitions tell the wall times of their parts */
+    bool only_validates; /* no program of training is made: memory for evaluation is enough */
     bool wants_classes; /* validation keeps a confusion matrix, and knows the five best answers */
     /* NULL, or told every answer of a validation, one sample after the other: of classes the one
      * wanted and the scores of all, of numbers those wanted (wanted_class -1) and those given. */

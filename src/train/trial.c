@@ -80,6 +80,34 @@ static enum ebb_status match_data(struct train_trial *t, struct ebb_error *err)
     return build_step(t, t->main.kind, t->config.batch_size, &t->main, err);
 }
 
+static enum ebb_status make_evaluation(struct train_trial *t, struct ebb_error *err)
+{
+    int64_t batch = t->config.eval_batch ? t->config.eval_batch : t->config.batch_size;
+    if (t->set && t->validation_count < (uint64_t)batch)
+        batch = (int64_t)t->validation_count;
+    EBB_TRY(build_step(t, TRAIN_EVAL, batch, &t->eval, err));
+    EBB_TRY(add_step(t, &t->eval, err));
+    t->has_eval = true;
+    int64_t rest = t->set ? (int64_t)(t->validation_count % (uint64_t)batch) : 0;
+    if (rest == 0)
+        return EBB_OK;
+    EBB_TRY(build_step(t, TRAIN_EVAL, rest, &t->rest, err));
+    EBB_TRY(add_step(t, &t->rest, err));
+    t->has_rest = true;
+    return EBB_OK;
+}
+
+/* Nothing is trained: state lies where evaluation has it, which needs no more memory than that. */
+static enum ebb_status evaluate_only(struct train_trial *t, struct ebb_error *err)
+{
+    if (t->set && t->validation_count == 0)
+        return ebb_fail(err, EBB_EINPUT, "the data have no validation split: nothing is measured");
+    EBB_TRY(make_evaluation(t, err));
+    t->main.slots = t->eval.slots;
+    t->main.program = t->eval.program;
+    return EBB_OK;
+}
+
 static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *err)
 {
     int64_t batch = t->config.batch_size;
@@ -99,6 +127,8 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
                         "lr_schedule.interval: epoch: model %s makes its own inputs, which have no "
                         "epochs; allowed: update",
                         t->net.model->name);
+    if (t->options.only_validates)
+        return evaluate_only(t, err);
     EBB_TRY(add_step(t, &t->main, err));
     if (t->options.is_repeated)
         return EBB_OK;
@@ -113,20 +143,7 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
     }
     if ((t->set && t->validation_count == 0) || (wants && !t->set && t->options.is_dry))
         return EBB_OK;
-    if (t->config.eval_batch)
-        batch = t->config.eval_batch;
-    if (t->set && t->validation_count < (uint64_t)batch)
-        batch = (int64_t)t->validation_count;
-    EBB_TRY(build_step(t, TRAIN_EVAL, batch, &t->eval, err));
-    EBB_TRY(add_step(t, &t->eval, err));
-    t->has_eval = true;
-    int64_t rest = t->set ? (int64_t)(t->validation_count % (uint64_t)batch) : 0;
-    if (rest == 0)
-        return EBB_OK;
-    EBB_TRY(build_step(t, TRAIN_EVAL, rest, &t->rest, err));
-    EBB_TRY(add_step(t, &t->rest, err));
-    t->has_rest = true;
-    return EBB_OK;
+    return make_evaluation(t, err);
 }
 
 struct slot_bytes { /* get or put */
@@ -393,18 +410,18 @@ static enum ebb_status take_init(struct train_trial *t, struct ebb_error *err)
     return status == EBB_OK ? status : ebb_context(err, status, "model.init_from");
 }
 
-static uint64_t machine_bytes(const struct train_trial *t)
+uint64_t train_machine_bytes(uint64_t known)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    if (t->options.machine_bytes)
-        return t->options.machine_bytes;
+    if (known)
+        return known;
     return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
 }
 
 /* Promised memory that is not there ends a process without a word: say it before. */
 static enum ebb_status check_machine(const struct train_trial *t, struct ebb_error *err)
 {
-    uint64_t have = machine_bytes(t);
+    uint64_t have = train_machine_bytes(t->options.machine_bytes);
     if (strcmp(train_engine_bits(t->engine), "cpu") != 0) /* a device says itself what it lacks */
         return EBB_OK;
     struct train_state st;
@@ -421,35 +438,39 @@ static enum ebb_status check_machine(const struct train_trial *t, struct ebb_err
 }
 
 /* Budget and host as parts of the machine. */
-static void take_ratios(struct train_trial *t)
+void train_take_ratios(struct train_config *c, uint64_t machine_bytes)
 {
-    struct train_config *c = &t->config;
-    double have = (double)machine_bytes(t);
+    double have = (double)train_machine_bytes(machine_bytes);
     if (c->wishes.gpu_ratio > 0)
         c->budget_bytes = (uint64_t)(have * c->wishes.gpu_ratio);
     if (c->wishes.cpu_ratio > 0)
         c->host_bytes = (uint64_t)(have * c->wishes.cpu_ratio) / PLAN_UNIT * PLAN_UNIT;
 }
 
+struct train_engine_options train_engine_asked(const struct train_config *c)
+{
+    return (struct train_engine_options){.budget_bytes = c->budget_bytes,
+                                         .host_bytes = c->host_bytes,
+                                         .file_bytes = c->file_bytes,
+                                         .file_path = c->file_path,
+                                         .link = c->link,
+                                         .wishes = c->wishes,
+                                         .policy = c->policy,
+                                         .rewrites = c->rewrites,
+                                         .device = c->device,
+                                         .threads = c->threads,
+                                         .seed = c->seed};
+}
+
 static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
 {
-    take_ratios(t);
+    train_take_ratios(&t->config, t->options.machine_bytes);
     const struct train_config *c = &t->config;
-    struct train_engine_options o = {.budget_bytes = c->budget_bytes,
-                                     .host_bytes = c->host_bytes,
-                                     .file_bytes = c->file_bytes,
-                                     .file_path = c->file_path,
-                                     .link = c->link,
-                                     .wishes = c->wishes,
-                                     .policy = c->policy,
-                                     .rewrites = c->rewrites,
-                                     .device = c->device,
-                                     .threads = c->threads,
-                                     .seed = c->seed,
-                                     .is_dry = t->options.is_dry,
-                                     .is_online = t->options.is_online,
-                                     .samples = t->options.samples,
-                                     .ignores_small = t->options.ignores_small};
+    struct train_engine_options o = train_engine_asked(c);
+    o.is_dry = t->options.is_dry;
+    o.is_online = t->options.is_online;
+    o.samples = t->options.samples;
+    o.ignores_small = t->options.ignores_small;
     const struct mem_policy *policy = c->policy ? mem_policy_find(c->policy) : NULL;
     if (policy && policy->sight && !c->host_bytes && !c->file_bytes)
         return ebb_fail(err, EBB_EINPUT,

@@ -151,6 +151,11 @@ enum ebb_status train_clear_gradients(struct train_trial *trial, struct ebb_erro
 /* Files, sizes and hashes are those of the manifest; EBB_ECORRUPT otherwise. */
 enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,
                                        struct ebb_error *err);
+/* Budget and host as parts of the machine, where they were asked for so. */
+void train_take_ratios(struct train_config *config, uint64_t machine_bytes);
+uint64_t train_machine_bytes(uint64_t known); /* 0: not known, then what is installed */
+/* What the section `memory` asks of an engine. */
+struct train_engine_options train_engine_asked(const struct train_config *config);
 /* Bytes that plans, tiers and buffers have. */
 uint64_t train_accounted_bytes(const struct train_trial *trial);
 /* Anonymous memory of this process; 0: unknown. */

@@ -35,6 +35,7 @@ mistake "-o FILE" model trace resnet50
 mistake "precision" model show resnet50 --precision int8
 mistake "optimizer" model trace resnet50 --optimizer Adm -o "$work/t"
 mistake "winograd" model trace resnet50 --passes wino -o "$work/t"
+"$ebb" model trace --help | grep -q "small, head" || fail "--passes does not name every rewrite"
 mistake "momentun" model trace resnet50 --opt momentun=1 -o "$work/t"
 
 # ---- traces ----
@@ -59,6 +60,10 @@ cmp -s "$work/a" "$work/b" || fail "initial weights and those of the file give o
 "$ebb" model init cifar_resnet20 "${small[@]}" --seed 2 -o "$work/w2" >/dev/null
 cmp -s "$work/w" "$work/w2" && fail "another seed gives the same weights"
 mistake "layer2.1.conv1.weight" model eval cifar_resnet20 --set blocks=1,2,1 --set planes=4 --weights "$work/w" -o "$work/c"
+
+# a model that fits nowhere is refused before memory is taken
+expect 1 "$ebb" model eval GPT_175B -o "$work/huge.npz"
+[[ $err == *"evaluating GPT_175B takes 6"*" GiB, this machine has"* ]] || fail "GPT_175B is evaluated: $err"
 
 # ---- torch ----
 for python in python3 /usr/bin/python3; do

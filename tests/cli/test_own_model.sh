@@ -112,6 +112,17 @@ for i in $(seq 200); do printf abc; done >words.txt
 ebb train words.yaml --updates 200 --set opt.lr=0.02 --no-validation --export-weights words.npz >/dev/null || fail "training on words"
 [ "$(ebb generate words.yaml -w words.npz -p abca -n 12 -t 0)" = abcabcabcabcabca ] || fail "greedy text"
 [ "$(ebb generate words.yaml -w words.npz -p ab -n 30 -t 3 --seed 5)" = "$(ebb generate words.yaml -w words.npz -p ab -n 30 -t 3 --seed 5)" ] || fail "one seed, two texts"
+# text within a budget is the same text; below what the model needs there is none
+free=$(ebb generate words.yaml -w words.npz -p ab -n 20 --seed 3)
+[ "$(ebb generate words.yaml -w words.npz -p ab -n 20 --seed 3 --budget 80KiB)" = "$free" ] || fail "another text within a budget"
+[ "$(ebb generate words.yaml -w words.npz -p ab -n 20 --seed 3 --set memory.budget=80KiB --set memory.device=far)" = "$free" ] || fail "another text on another device"
+if ebb generate words.yaml -w words.npz -p ab --set memory.budget=4KiB >log 2>&1; then fail "text in 4 KiB"; fi
+grep -q "a budget of 4096 bytes is too small for gpt2_124M: the least it can run in is" log || fail "generate below the floor: $(cat log)"
+# evaluation needs no memory of the training step
+whole=$(ebb train words.yaml --updates 1 --no-validation --json | sed -n 's/.*"floor_bytes": *\([0-9]*\).*/\1/p')
+ebb eval words.yaml -w words.npz --budget $((whole - 4096)) >log 2>&1 || fail "evaluation within less than training: $(cat log)"
+if ebb eval words.yaml -w words.npz --budget 4KiB >log 2>&1; then fail "evaluation in 4 KiB"; fi
+grep -q "too small for gpt2_124M eval, batch" log || fail "a refusal of evaluation names another step: $(cat log)"
 cat >numbers.yaml <<'YAML'
 entrypoint: ebb:language_model
 data: {name: tokens, data_dir: synthetic, sequence_length: 8, vocabulary: 40, samples: 16, val_samples: 4}
