@@ -52,7 +52,7 @@ int cli_model_do(struct cli_model_run *run, const struct cli_spec *spec, int arg
 #define CLI_MODEL_JSON(flag) "json", 0, CLI_FLAG, (flag), NULL, "one JSON object"
 #define CLI_MODEL_WEIGHTS(file)                                                                    \
     "weights", 'w', CLI_STRING, (file), "FILE",                                                    \
-        "weights and buffers: safetensors, .pt, .npz, an index of several files\nor a folder "    \
+        "weights and buffers: safetensors, .pt, .npz, an index of several files\nor a folder "     \
         "with one; default: initial ones"
 #define CLI_MODEL_RENAME(list)                                                                     \
     "rename", 0, CLI_LIST, (list), "OLD=NEW",                                                      \

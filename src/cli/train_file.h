@@ -65,7 +65,11 @@ struct cli_train_changes { /* of the command line; 0, NULL, -1: as the file says
      "BYTES",                                                                                      \
      "memory of the device, as 48MiB; never exceeded (default: as the file says, else\n"           \
      "unlimited)"},                                                                                \
-        {"policy", 0, CLI_STRING, &(changes)->policy, "NAME",                                      \
+        {"policy",                                                                                 \
+         0,                                                                                        \
+         CLI_STRING,                                                                               \
+         &(changes)->policy,                                                                       \
+         "NAME",                                                                                   \
          "policy or planner that keeps it ('ebb sim --help', 'ebb plan --help' list them)"},       \
         CLI_TRAIN_TIERS(changes),                                                                  \
     {                                                                                              \

@@ -1,4 +1,5 @@
 /* file_operators.c - operators of expressions, on numbers, texts, lists and tensors. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -45,7 +46,8 @@ static struct nn_value int_power(struct nn_eval *e, int64_t a, int64_t b)
 static struct nn_value of_ints(struct nn_eval *e, const char *op, int64_t a, int64_t b)
 {
     int64_t v = 0;
-    if ((strcmp(op, "/") == 0 || strcmp(op, "//") == 0 || strcmp(op, "%") == 0) && b == 0)
+    bool divides = strcmp(op, "/") == 0 || strcmp(op, "//") == 0 || strcmp(op, "%") == 0;
+    if ((divides && b == 0) || (strcmp(op, "**") == 0 && a == 0 && b < 0))
         return nn_eval_fail(e, "a division by zero");
     if (strcmp(op, "+") == 0) {
         bool overflows = __builtin_add_overflow(a, b, &v);
@@ -81,7 +83,8 @@ static struct nn_value of_numbers(struct nn_eval *e, const char *op, double a, d
                : strcmp(op, "%") == 0  ? a - b * floor(a / b)
                : strcmp(op, "**") == 0 ? pow(a, b)
                                        : (double)NAN;
-    return isfinite(v) ? nn_real(v) : nn_eval_fail(e, "'%s' gives no finite number", op);
+    return fabs(v) <= FLT_MAX ? nn_real(v)
+                              : nn_eval_fail(e, "'%s' gives no finite number of 32 bits", op);
 }
 
 static struct nn_value compare(struct nn_eval *e, const char *op, const struct nn_value *a,

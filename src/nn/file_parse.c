@@ -3,6 +3,7 @@
  * Operators, weakest first: a if c else b; or; and; not; == != < <= > >=; + -; * / // % @; unary -;
  * **; calls, members, indices. Mistakes have line and column of the character where they stand. */
 #include <ctype.h>
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,8 +96,12 @@ static void lex_number(struct parser *p)
     const char *s = p->source->text;
     size_t n = p->source->length, i = p->begin;
     p->kind = T_INT;
-    while (i < n && (isdigit((unsigned char)s[i]) || s[i] == '_'))
-        i++;
+    bool is_zero = s[i] == '0', is_padded = false;
+    for (; i < n && (isdigit((unsigned char)s[i]) || s[i] == '_'); i++) {
+        is_padded |= is_zero && s[i] > '0' && s[i] <= '9';
+        if (s[i] == '_' && (i + 1 == n || !isdigit((unsigned char)s[i + 1])))
+            fail(p, i, "'_' stands between two digits of a number");
+    }
     if (i < n && s[i] == '.') {
         p->kind = T_FLOAT;
         for (i++; i < n && isdigit((unsigned char)s[i]);)
@@ -113,6 +118,8 @@ static void lex_number(struct parser *p)
         }
     }
     p->end = p->at = i;
+    if (p->kind == T_INT && is_padded)
+        fail(p, p->begin, "a whole number does not begin with 0");
     if (i < n && is_word(s[i]))
         fail(p, i, "a number ends with a letter");
 }
@@ -303,18 +310,21 @@ static struct nn_expr *list(struct parser *p, size_t at, const char *close)
 static struct nn_expr *number(struct parser *p)
 {
     struct nn_expr *x = new_expr(p, p->kind == T_INT ? NN_EXPR_INT : NN_EXPR_FLOAT, p->begin, 0);
-    char text[64];
+    char *text = ebb_reading_alloc(p->reading, p->end - p->begin + 1, 1);
     size_t n = 0;
-    for (size_t i = p->begin; i < p->end && n + 1 < sizeof text; i++)
+    if (!text || !x) {
+        p->failed = true;
+        return NULL;
+    }
+    for (size_t i = p->begin; i < p->end; i++)
         if (p->source->text[i] != '_')
             text[n++] = p->source->text[i];
-    text[n] = '\0';
-    bool is_good =
-        x && p->end - p->begin < sizeof text &&
-        (p->kind == T_INT ? ebb_parse_i64(text, &x->integer) : ebb_parse_double(text, &x->number));
-    if (x && !is_good)
-        fail(p, p->begin, "a number that is too large");
-    if (x && x->kind == NN_EXPR_INT)
+    bool is_good = p->kind == T_INT ? ebb_parse_i64(text, &x->integer)
+                                    : ebb_parse_double(text, &x->number) && x->number <= FLT_MAX;
+    if (!is_good)
+        fail(p, p->begin, "a number that is too large: at most %s",
+             p->kind == T_INT ? "9223372036854775807" : "3.4028235e38, of 32 bits");
+    if (x->kind == NN_EXPR_INT)
         x->number = (double)x->integer;
     next(p);
     return x;

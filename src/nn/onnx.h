@@ -100,6 +100,11 @@ const struct nn_onnx_weight *nn_onnx_weight(const struct nn_onnx_build *o, uint3
 /* The live node that makes the value, if its op is this; NULL: another, or none. */
 const struct onnx_node *nn_onnx_made(const struct nn_onnx_build *o, uint32_t value, const char *op);
 struct tensor_view nn_onnx_view(const struct nn_onnx_build *o, tensor_id id);
+/* Input i, of fractions. */
+tensor_id nn_onnx_take(struct nn_onnx_build *o, size_t i);
+bool nn_onnx_is_float(const struct nn_onnx_build *o, tensor_id x);
+/* A dimension, counted from the end where negative; false: a failure was said. */
+bool nn_onnx_axis(struct nn_onnx_build *o, int64_t given, int rank, int *axis);
 /* Ops with one attribute list; short hands. */
 tensor_id nn_onnx_op(struct nn_onnx_build *o, const char *op, size_t count, const tensor_id *in);
 tensor_id nn_onnx_reshape(struct nn_onnx_build *o, tensor_id x, int rank, const int64_t *dims);
@@ -111,7 +116,7 @@ size_t nn_onnx_build(struct nn_builder *b, const struct nn_config *config, const
                      struct nn_output *out);
 size_t nn_onnx_inputs(const struct nn_config *config, int64_t batch, struct nn_port *ports);
 
-/* ---- ops (onnx_ops.c) -------------------------------------------------------------------------- */
+/* ---- ops (onnx_ops.c, onnx_shapes.c) --------------------------------------------------------- */
 
 typedef void nn_onnx_fn(struct nn_onnx_build *o);
 struct nn_onnx_row {
@@ -119,8 +124,8 @@ struct nn_onnx_row {
     nn_onnx_fn *build;
     const char *same; /* name of our op, where that is all there is to it */
 };
-const struct nn_onnx_row *nn_onnx_row(const char *op); /* NULL: not here */
-extern const struct nn_onnx_row nn_onnx_layer_rows[];  /* onnx_layers.c; ends with op NULL */
+const struct nn_onnx_row *nn_onnx_row(const char *op);                      /* NULL: not here */
+extern const struct nn_onnx_row nn_onnx_shape_rows[], nn_onnx_layer_rows[]; /* end with op NULL */
 
 /* ---- what was one op (onnx_match.c) ------------------------------------------------------------ */
 

@@ -52,6 +52,31 @@ enum ebb_status onnx_reader_tensor(struct onnx_reader *r, struct onnx_wire w,
                                    struct onnx_tensor *tensor, struct ebb_error *err);
 enum ebb_status onnx_reader_text(struct onnx_reader *r, const struct onnx_field *f,
                                  const char **text, struct ebb_error *err);
+/* A field of a message: a member of the record at `at`, or what `read` makes of it. Fields without a
+ * row, or of another wire kind than the row says, are newer than this reader: passed over. */
+enum onnx_row_kind {
+    ONNX_ROW_OWN,
+    ONNX_ROW_TEXT,  /* const char * */
+    ONNX_ROW_INT,   /* int64_t */
+    ONNX_ROW_SMALL, /* int, at most 1000 */
+    ONNX_ROW_WITHIN /* a message whose fields belong to the same record */
+};
+enum { ONNX_ANY = -1 };
+struct onnx_row {
+    uint32_t number; /* 0: the end of the rows */
+    int wire;        /* ONNX_VARINT, ..., or ONNX_ANY */
+    enum onnx_row_kind kind;
+    size_t at;
+    enum ebb_status (*read)(void *record, struct onnx_field *f, struct ebb_error *err); /* OWN */
+    const struct onnx_row *rows;                                                        /* WITHIN */
+};
+#define ONNX_ROW_OF(n, wire_, kind_, type, member)                                                 \
+    {                                                                                              \
+        .number = (n), .wire = (wire_), .kind = (kind_), .at = offsetof(struct type, member)       \
+    }
+enum ebb_status onnx_reader_message(struct onnx_reader *r, struct onnx_wire w,
+                                    const struct onnx_row *rows, void *record,
+                                    struct ebb_error *err);
 /* Room for one more; all in the arena, so that doubling wastes at most as much again. */
 enum ebb_status onnx_reader_grow(struct onnx_reader *r, void *array, size_t *capacity, size_t count,
                                  size_t bytes, struct ebb_error *err);

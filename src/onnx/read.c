@@ -9,15 +9,38 @@
 #include "base/heap.h"
 #include "onnx/internal.h"
 
+struct list {
+    void *items;
+    size_t room, count;
+};
+
 struct reading {
     struct onnx_reader r;
     struct onnx_model *model;
+    int64_t ir_version;
+    const char *producer, *graph_name;
+    struct onnx_wire graph;
+    bool has_graph;
+    struct list nodes, initializers, inputs, outputs;
     struct ebb_strmap values;
-    size_t value_room, node_room, initializer_room, input_room, output_room;
+    size_t value_room;
     uint32_t *made_by; /* per value: 1 + node, or INPUT, or 0 */
     size_t made_room;
 };
 #define INPUT UINT32_MAX
+
+/* Rows of messages. */
+#define OWN(n, wire_, read_)                                                                       \
+    {                                                                                              \
+        .number = (n), .wire = (wire_), .read = (read_)                                            \
+    }
+#define WITHIN(n, rows_)                                                                           \
+    {                                                                                              \
+        .number = (n), .wire = ONNX_BYTES, .kind = ONNX_ROW_WITHIN, .rows = (rows_)                \
+    }
+#define TEXT(n, type, member) ONNX_ROW_OF(n, ONNX_ANY, ONNX_ROW_TEXT, type, member)
+#define SMALL(n, type, member) ONNX_ROW_OF(n, ONNX_ANY, ONNX_ROW_SMALL, type, member)
+#define INT(n, type, member) ONNX_ROW_OF(n, ONNX_ANY, ONNX_ROW_INT, type, member)
 
 /* ---- shared ----------------------------------------------------------------------------------- */
 
@@ -81,9 +104,59 @@ static enum ebb_status value_of(struct reading *p, const char *name, uint32_t *v
     return EBB_OK;
 }
 
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+static enum ebb_status take_field(struct onnx_reader *r, const struct onnx_row *row,
+                                  struct onnx_field *f, void *record, struct ebb_error *err)
+{
+    char *to = (char *)record + row->at;
+    const char *text;
+    int64_t integer = (int64_t)f->value;
+    int small = f->value > 1000 ? 1000 : (int)f->value;
+    switch (row->kind) {
+    case ONNX_ROW_TEXT:
+        EBB_TRY(onnx_reader_text(r, f, &text, err));
+        memcpy(to, &text, sizeof text);
+        return EBB_OK;
+    case ONNX_ROW_INT:
+        memcpy(to, &integer, sizeof integer);
+        return EBB_OK;
+    case ONNX_ROW_SMALL:
+        memcpy(to, &small, sizeof small);
+        return EBB_OK;
+    case ONNX_ROW_WITHIN:
+        return onnx_reader_message(r, f->bytes, row->rows, record, err);
+    default:
+        return row->read(record, f, err);
+    }
+}
+
+enum ebb_status onnx_reader_message(struct onnx_reader *r, struct onnx_wire w,
+                                    const struct onnx_row *rows, void *record,
+                                    struct ebb_error *err)
+{
+    struct onnx_field f;
+    bool more;
+    for (;;) {
+        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
+        if (!more)
+            return EBB_OK;
+        for (const struct onnx_row *row = rows; row->number; row++)
+            if (row->number == f.number && (row->wire == ONNX_ANY || row->wire == f.kind))
+                EBB_TRY(take_field(r, row, &f, record, err));
+    }
+}
+
 /* ---- attributes ------------------------------------------------------------------------------- */
 
 enum { A_NAME = 1, A_F, A_I, A_S, A_T, A_G, A_FLOATS, A_INTS, A_STRINGS, A_TYPE = 20 };
+
+struct attr_reading {
+    struct reading *p;
+    struct onnx_attr a;
+    struct list numbers, integers, texts;
+    uint32_t seen; /* of the fields that hold one value: the last */
+};
 
 static float float_of(uint64_t bits)
 {
@@ -93,323 +166,285 @@ static float float_of(uint64_t bits)
     return f;
 }
 
-struct lists {
-    float *numbers;
-    int64_t *integers;
-    struct onnx_text *texts;
-    size_t number_room, integer_room, text_room;
-    size_t number_count, integer_count, text_count;
-};
-
-static enum ebb_status add_number(struct onnx_reader *r, struct lists *l, float v,
-                                  struct ebb_error *err)
+static enum ebb_status add(struct reading *p, struct list *l, const void *item, size_t bytes,
+                           struct ebb_error *err)
 {
-    EBB_TRY(onnx_reader_grow(r, &l->numbers, &l->number_room, l->number_count, sizeof v, err));
-    l->numbers[l->number_count++] = v;
+    EBB_TRY(onnx_reader_grow(&p->r, &l->items, &l->room, l->count, bytes, err));
+    memcpy((char *)l->items + bytes * l->count++, item, bytes);
     return EBB_OK;
 }
 
-static enum ebb_status add_integer(struct onnx_reader *r, struct lists *l, int64_t v,
-                                   struct ebb_error *err)
+static enum ebb_status add_float(struct attr_reading *x, uint64_t bits, struct ebb_error *err)
 {
-    EBB_TRY(onnx_reader_grow(r, &l->integers, &l->integer_room, l->integer_count, sizeof v, err));
-    l->integers[l->integer_count++] = v;
-    return EBB_OK;
+    float v = float_of(bits);
+    return add(x->p, &x->numbers, &v, sizeof v, err);
 }
 
-static enum ebb_status read_lists(struct onnx_reader *r, struct onnx_field *f, struct lists *l,
-                                  struct ebb_error *err)
+static enum ebb_status add_integer(struct attr_reading *x, uint64_t bits, struct ebb_error *err)
+{
+    int64_t v = (int64_t)bits;
+    return add(x->p, &x->integers, &v, sizeof v, err);
+}
+
+/* One by one, or packed. */
+static enum ebb_status read_floats(void *record, struct onnx_field *f, struct ebb_error *err)
 {
     struct onnx_wire *w = &f->bytes;
+    if (f->kind != ONNX_BYTES)
+        return add_float(record, f->value, err);
+    while (w->at < w->end) {
+        uint32_t bits;
+        if (w->end - w->at < sizeof bits)
+            return onnx_wire_wrong(w, w->at, err, "a list ends inside a number");
+        memcpy(&bits, w->base + w->at, sizeof bits);
+        w->at += sizeof bits;
+        EBB_TRY(add_float(record, bits, err));
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status read_ints(void *record, struct onnx_field *f, struct ebb_error *err)
+{
     uint64_t v;
-    if (f->number == A_STRINGS) {
-        EBB_TRY(
-            onnx_reader_grow(r, &l->texts, &l->text_room, l->text_count, sizeof *l->texts, err));
-        EBB_TRY(onnx_reader_text(r, f, &l->texts[l->text_count].text, err));
-        l->texts[l->text_count++].length = w->end - w->at;
+    if (f->kind != ONNX_BYTES)
+        return add_integer(record, f->value, err);
+    while (f->bytes.at < f->bytes.end) {
+        EBB_TRY(onnx_wire_varint(&f->bytes, &v, err));
+        EBB_TRY(add_integer(record, v, err));
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status read_strings(void *record, struct onnx_field *f, struct ebb_error *err)
+{
+    struct attr_reading *x = record;
+    struct onnx_text t = {.length = f->bytes.end - f->bytes.at};
+    EBB_TRY(onnx_reader_text(&x->p->r, f, &t.text, err));
+    return add(x->p, &x->texts, &t, sizeof t, err);
+}
+
+static enum ebb_status read_single(void *record, struct onnx_field *f, struct ebb_error *err)
+{
+    struct attr_reading *x = record;
+    struct onnx_tensor *t;
+    x->seen = f->number;
+    switch (f->number) {
+    case A_F:
+        x->a.number = (double)float_of(f->value);
+        return EBB_OK;
+    case A_I:
+        x->a.integer = (int64_t)f->value;
+        return EBB_OK;
+    case A_S:
+        x->a.text.length = f->bytes.end - f->bytes.at;
+        return onnx_reader_text(&x->p->r, f, &x->a.text.text, err);
+    case A_T:
+        t = ebb_arena_alloc(x->p->r.arena, sizeof *t);
+        if (!t)
+            return ebb_no_memory(err, sizeof *t);
+        if (f->kind != ONNX_BYTES)
+            return onnx_wire_wrong(&f->bytes, f->at, err, "attribute '%s' is no tensor", x->a.name);
+        x->a.tensor = t;
+        return onnx_reader_tensor(&x->p->r, f->bytes, t, err);
+    default: /* graphs inside: who needs one refuses its op */
         return EBB_OK;
     }
-    if (f->kind != ONNX_BYTES)
-        return f->number == A_INTS ? add_integer(r, l, (int64_t)f->value, err)
-                                   : add_number(r, l, float_of(f->value), err);
-    while (w->at < w->end) {
-        if (f->number == A_INTS) {
-            EBB_TRY(onnx_wire_varint(w, &v, err));
-            EBB_TRY(add_integer(r, l, (int64_t)v, err));
-            continue;
-        }
-        if (w->end - w->at < sizeof(float))
-            return onnx_wire_wrong(w, w->at, err, "a list ends inside a number");
-        float one;
-        memcpy(&one, w->base + w->at, sizeof one);
-        w->at += sizeof one;
-        EBB_TRY(add_number(r, l, one, err));
-    }
-    return EBB_OK;
 }
+
+static const struct onnx_row attr_rows[] = {
+    TEXT(A_NAME, attr_reading, a.name),
+    OWN(A_F, ONNX_ANY, read_single),
+    OWN(A_I, ONNX_ANY, read_single),
+    OWN(A_S, ONNX_ANY, read_single),
+    OWN(A_T, ONNX_ANY, read_single),
+    OWN(A_G, ONNX_ANY, read_single),
+    OWN(A_FLOATS, ONNX_ANY, read_floats),
+    OWN(A_INTS, ONNX_ANY, read_ints),
+    OWN(A_STRINGS, ONNX_ANY, read_strings),
+    SMALL(A_TYPE, attr_reading, a.kind),
+    {0},
+};
 
 /* Models before attributes had types: what is there tells. */
-static int kind_of(const struct onnx_attr *a, const struct lists *l, uint32_t seen)
+static int kind_of(const struct attr_reading *x)
 {
-    if (a->kind)
-        return a->kind;
-    return l->integer_count  ? ONNX_ATTR_INTS
-           : l->number_count ? ONNX_ATTR_FLOATS
-           : l->text_count   ? ONNX_ATTR_STRINGS
-           : seen            ? (int)seen - 1
-                             : ONNX_ATTR_INTS;
-}
-
-static enum ebb_status read_attr(struct reading *p, struct onnx_wire w, struct onnx_attr *a,
-                                 struct ebb_error *err)
-{
-    struct lists l = {0};
-    struct onnx_field f;
-    struct onnx_tensor *t;
-    uint32_t seen = 0;
-    bool more;
-    *a = (struct onnx_attr){.name = "", .text = {"", 0}};
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            break;
-        if (f.number >= A_F && f.number <= A_G)
-            seen = f.number;
-        switch (f.number) {
-        case A_NAME:
-            EBB_TRY(onnx_reader_text(&p->r, &f, &a->name, err));
-            break;
-        case A_F:
-            a->number = (double)float_of(f.value);
-            break;
-        case A_I:
-            a->integer = (int64_t)f.value;
-            break;
-        case A_S:
-            EBB_TRY(onnx_reader_text(&p->r, &f, &a->text.text, err));
-            a->text.length = f.bytes.end - f.bytes.at;
-            break;
-        case A_T:
-            t = ebb_arena_alloc(p->r.arena, sizeof *t);
-            if (!t)
-                return ebb_no_memory(err, sizeof *t);
-            if (f.kind != ONNX_BYTES)
-                return onnx_wire_wrong(&w, f.at, err, "attribute '%s' is no tensor", a->name);
-            EBB_TRY(onnx_reader_tensor(&p->r, f.bytes, t, err));
-            a->tensor = t;
-            break;
-        case A_FLOATS:
-        case A_INTS:
-        case A_STRINGS:
-            EBB_TRY(read_lists(&p->r, &f, &l, err));
-            break;
-        case A_TYPE:
-            a->kind = f.value > 1000 ? 1000 : (int)f.value;
-            break;
-        default: /* graphs inside: who needs one refuses its op */
-            break;
-        }
-    }
-    a->kind = kind_of(a, &l, seen);
-    a->numbers = l.numbers;
-    a->integers = l.integers;
-    a->texts = l.texts;
-    a->count = a->kind == ONNX_ATTR_INTS     ? l.integer_count
-               : a->kind == ONNX_ATTR_FLOATS ? l.number_count
-                                             : l.text_count;
-    return EBB_OK;
+    if (x->a.kind)
+        return x->a.kind;
+    return x->integers.count  ? ONNX_ATTR_INTS
+           : x->numbers.count ? ONNX_ATTR_FLOATS
+           : x->texts.count   ? ONNX_ATTR_STRINGS
+           : x->seen          ? (int)x->seen - 1
+                              : ONNX_ATTR_INTS;
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------ */
 
 enum { N_INPUT = 1, N_OUTPUT, N_NAME, N_OP, N_ATTR, N_DOMAIN = 7 };
 
-struct node_lists {
-    uint32_t *in, *out;
-    struct onnx_attr *attrs;
-    size_t in_room, out_room, attr_room;
+struct node_reading {
+    struct reading *p;
+    struct onnx_node n;
+    struct list in, out, attrs;
 };
 
-static enum ebb_status add_value(struct reading *p, const struct onnx_field *f, uint32_t **list,
-                                 size_t *room, size_t *count, struct ebb_error *err)
+static enum ebb_status read_operand(void *record, struct onnx_field *f, struct ebb_error *err)
 {
+    struct node_reading *x = record;
     const char *name;
-    EBB_TRY(onnx_reader_text(&p->r, f, &name, err));
-    EBB_TRY(onnx_reader_grow(&p->r, list, room, *count, sizeof **list, err));
-    EBB_TRY(value_of(p, name, &(*list)[*count], err));
-    ++*count;
-    return EBB_OK;
+    uint32_t value;
+    EBB_TRY(onnx_reader_text(&x->p->r, f, &name, err));
+    EBB_TRY(value_of(x->p, name, &value, err));
+    return add(x->p, f->number == N_INPUT ? &x->in : &x->out, &value, sizeof value, err);
 }
 
-static enum ebb_status read_node(struct reading *p, struct onnx_wire w, struct onnx_node *n,
-                                 struct ebb_error *err)
+static enum ebb_status read_attr(void *record, struct onnx_field *f, struct ebb_error *err)
 {
-    struct node_lists l = {0};
-    struct onnx_field f;
-    bool more;
-    *n = (struct onnx_node){.op = "", .domain = "", .name = "", .at = w.at};
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            break;
-        if (f.number == N_INPUT)
-            EBB_TRY(add_value(p, &f, &l.in, &l.in_room, &n->in_count, err));
-        else if (f.number == N_OUTPUT)
-            EBB_TRY(add_value(p, &f, &l.out, &l.out_room, &n->out_count, err));
-        else if (f.number == N_NAME)
-            EBB_TRY(onnx_reader_text(&p->r, &f, &n->name, err));
-        else if (f.number == N_OP)
-            EBB_TRY(onnx_reader_text(&p->r, &f, &n->op, err));
-        else if (f.number == N_DOMAIN)
-            EBB_TRY(onnx_reader_text(&p->r, &f, &n->domain, err));
-        else if (f.number == N_ATTR && f.kind == ONNX_BYTES) {
-            EBB_TRY(onnx_reader_grow(&p->r, &l.attrs, &l.attr_room, n->attr_count, sizeof *l.attrs,
-                                     err));
-            EBB_TRY(read_attr(p, f.bytes, &l.attrs[n->attr_count], err));
-            n->attr_count++;
-        }
-    }
-    if (strcmp(n->domain, "ai.onnx") == 0)
-        n->domain = "";
-    n->in = l.in;
-    n->out = l.out;
-    n->attrs = l.attrs;
-    return EBB_OK;
+    struct node_reading *node = record;
+    struct attr_reading x = {.p = node->p, .a = {.name = "", .text = {"", 0}}};
+    EBB_TRY(onnx_reader_message(&x.p->r, f->bytes, attr_rows, &x, err));
+    x.a.kind = kind_of(&x);
+    x.a.numbers = x.numbers.items;
+    x.a.integers = x.integers.items;
+    x.a.texts = x.texts.items;
+    x.a.count = x.a.kind == ONNX_ATTR_INTS     ? x.integers.count
+                : x.a.kind == ONNX_ATTR_FLOATS ? x.numbers.count
+                                               : x.texts.count;
+    return add(x.p, &node->attrs, &x.a, sizeof x.a, err);
+}
+
+static const struct onnx_row node_rows[] = {
+    OWN(N_INPUT, ONNX_ANY, read_operand),
+    OWN(N_OUTPUT, ONNX_ANY, read_operand),
+    TEXT(N_NAME, node_reading, n.name),
+    TEXT(N_OP, node_reading, n.op),
+    OWN(N_ATTR, ONNX_BYTES, read_attr),
+    TEXT(N_DOMAIN, node_reading, n.domain),
+    {0},
+};
+
+static enum ebb_status read_node(void *record, struct onnx_field *f, struct ebb_error *err)
+{
+    struct node_reading x = {.p = record,
+                             .n = {.op = "", .domain = "", .name = "", .at = f->bytes.at}};
+    EBB_TRY(onnx_reader_message(&x.p->r, f->bytes, node_rows, &x, err));
+    if (strcmp(x.n.domain, "ai.onnx") == 0)
+        x.n.domain = "";
+    x.n.in = x.in.items;
+    x.n.out = x.out.items;
+    x.n.attrs = x.attrs.items;
+    x.n.in_count = x.in.count;
+    x.n.out_count = x.out.count;
+    x.n.attr_count = x.attrs.count;
+    return add(x.p, &x.p->nodes, &x.n, sizeof x.n, err);
 }
 
 /* ---- inputs and outputs ----------------------------------------------------------------------- */
 
-static enum ebb_status read_dim(struct reading *p, struct onnx_wire w, struct onnx_dim *dim,
-                                struct ebb_error *err)
+struct port_reading {
+    struct reading *p;
+    struct onnx_port port;
+};
+
+static const struct onnx_row dim_rows[] = {
+    INT(1, onnx_dim, value),
+    TEXT(2, onnx_dim, label),
+    {0},
+};
+
+static enum ebb_status read_dim(void *record, struct onnx_field *f, struct ebb_error *err)
 {
-    struct onnx_field f;
-    bool more;
+    struct port_reading *x = record;
+    if (x->port.rank == ONNX_RANK)
+        return onnx_wire_wrong(&f->bytes, f->at, err, "'%s' has more than %d dimensions",
+                               x->port.name, ONNX_RANK);
+    struct onnx_dim *dim = &x->port.dims[x->port.rank++];
     *dim = (struct onnx_dim){.value = -1};
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            return EBB_OK;
-        if (f.number == 1 && f.kind == ONNX_VARINT)
-            dim->value = (int64_t)f.value < 0 ? -1 : (int64_t)f.value;
-        else if (f.number == 2)
-            EBB_TRY(onnx_reader_text(&p->r, &f, &dim->label, err));
-    }
-}
-
-static enum ebb_status read_shape(struct reading *p, struct onnx_wire w, struct onnx_port *port,
-                                  struct ebb_error *err)
-{
-    struct onnx_field f;
-    bool more;
-    port->rank = 0;
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            return EBB_OK;
-        if (f.number != 1 || f.kind != ONNX_BYTES)
-            continue;
-        if (port->rank == ONNX_RANK)
-            return onnx_wire_wrong(&w, f.at, err, "'%s' has more than %d dimensions", port->name,
-                                   ONNX_RANK);
-        EBB_TRY(read_dim(p, f.bytes, &port->dims[port->rank++], err));
-    }
-}
-
-/* TypeProto, then TypeProto.Tensor. */
-static enum ebb_status read_type(struct reading *p, struct onnx_wire w, bool is_inner,
-                                 struct onnx_port *port, struct ebb_error *err)
-{
-    struct onnx_field f;
-    bool more;
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            return EBB_OK;
-        if (!is_inner && f.number == 1 && f.kind == ONNX_BYTES) {
-            port->is_tensor = true;
-            EBB_TRY(read_type(p, f.bytes, true, port, err));
-        } else if (is_inner && f.number == 1 && f.kind == ONNX_VARINT) {
-            port->type = f.value > 1000 ? 1000 : (int)f.value;
-        } else if (is_inner && f.number == 2 && f.kind == ONNX_BYTES) {
-            EBB_TRY(read_shape(p, f.bytes, port, err));
-        }
-    }
-}
-
-static enum ebb_status read_port(struct reading *p, struct onnx_wire w, struct onnx_port *port,
-                                 struct ebb_error *err)
-{
-    struct onnx_field f;
-    bool more;
-    *port = (struct onnx_port){.name = "", .rank = -1};
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            break;
-        if (f.number == 1)
-            EBB_TRY(onnx_reader_text(&p->r, &f, &port->name, err));
-        else if (f.number == 2 && f.kind == ONNX_BYTES)
-            EBB_TRY(read_type(p, f.bytes, false, port, err));
-    }
-    EBB_TRY(value_of(p, port->name, &port->value, err));
-    if (port->value == ONNX_NONE)
-        return onnx_wire_wrong(&w, w.at, err, "an input or output has no name");
+    EBB_TRY(onnx_reader_message(&x->p->r, f->bytes, dim_rows, dim, err));
+    dim->value = dim->value < 0 ? -1 : dim->value;
     return EBB_OK;
+}
+
+static const struct onnx_row shape_rows[] = {OWN(1, ONNX_BYTES, read_dim), {0}};
+
+static enum ebb_status read_shape(void *record, struct onnx_field *f, struct ebb_error *err)
+{
+    struct port_reading *x = record;
+    x->port.rank = 0;
+    return onnx_reader_message(&x->p->r, f->bytes, shape_rows, x, err);
+}
+
+static const struct onnx_row tensor_type_rows[] = {
+    SMALL(1, port_reading, port.type), OWN(2, ONNX_BYTES, read_shape), {0}};
+
+static enum ebb_status read_tensor_type(void *record, struct onnx_field *f, struct ebb_error *err)
+{
+    struct port_reading *x = record;
+    x->port.is_tensor = true;
+    return onnx_reader_message(&x->p->r, f->bytes, tensor_type_rows, x, err);
+}
+
+static const struct onnx_row type_rows[] = {OWN(1, ONNX_BYTES, read_tensor_type), {0}};
+static const struct onnx_row port_rows[] = {
+    TEXT(1, port_reading, port.name), WITHIN(2, type_rows), {0}};
+
+enum { G_NODE = 1, G_NAME, G_INITIALIZER = 5, G_INPUT = 11, G_OUTPUT, G_SPARSE = 15 };
+
+static enum ebb_status read_port(void *record, struct onnx_field *f, struct ebb_error *err)
+{
+    struct reading *p = record;
+    struct port_reading x = {.p = p, .port = {.name = "", .rank = -1}};
+    EBB_TRY(onnx_reader_message(&p->r, f->bytes, port_rows, &x, err));
+    EBB_TRY(value_of(p, x.port.name, &x.port.value, err));
+    if (x.port.value == ONNX_NONE)
+        return onnx_wire_wrong(&f->bytes, f->bytes.end, err, "an input or output has no name");
+    return add(p, f->number == G_INPUT ? &p->inputs : &p->outputs, &x.port, sizeof x.port, err);
 }
 
 /* ---- the graph -------------------------------------------------------------------------------- */
 
-enum { G_NODE = 1, G_NAME, G_INITIALIZER = 5, G_INPUT = 11, G_OUTPUT, G_SPARSE = 15 };
+static enum ebb_status read_initializer(void *record, struct onnx_field *f, struct ebb_error *err)
+{
+    struct reading *p = record;
+    struct onnx_tensor t;
+    EBB_TRY(onnx_reader_tensor(&p->r, f->bytes, &t, err));
+    if (!*t.name)
+        return onnx_wire_wrong(&f->bytes, f->at, err, "an initializer has no name");
+    return add(p, &p->initializers, &t, sizeof t, err);
+}
+
+static enum ebb_status refuse(void *record, struct onnx_field *f, struct ebb_error *err)
+{
+    const struct reading *p = record;
+    return ebb_fail(err, EBB_EUNSUPPORTED, "%s: byte %zu: %s", p->r.path, f->at,
+                    f->number == G_SPARSE
+                        ? "sparse initializers are not read"
+                        : "functions of a model are not read (export without them)");
+}
+
+static const struct onnx_row graph_rows[] = {
+    OWN(G_NODE, ONNX_BYTES, read_node),
+    TEXT(G_NAME, reading, graph_name),
+    OWN(G_INITIALIZER, ONNX_BYTES, read_initializer),
+    OWN(G_INPUT, ONNX_BYTES, read_port),
+    OWN(G_OUTPUT, ONNX_BYTES, read_port),
+    OWN(G_SPARSE, ONNX_BYTES, refuse),
+    {0},
+};
 
 static enum ebb_status read_graph(struct reading *p, struct onnx_wire w, struct ebb_error *err)
 {
     struct onnx_graph *g = &p->model->graph;
-    struct onnx_reader *r = &p->r;
-    struct onnx_field f;
-    bool more;
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            return EBB_OK;
-        if (f.kind != ONNX_BYTES)
-            continue;
-        switch (f.number) {
-        case G_NODE:
-            EBB_TRY(onnx_reader_grow(r, &g->nodes, &p->node_room, g->node_count, sizeof *g->nodes,
-                                     err));
-            EBB_TRY(read_node(p, f.bytes, &g->nodes[g->node_count], err));
-            g->node_count++;
-            break;
-        case G_NAME:
-            EBB_TRY(onnx_reader_text(r, &f, &g->name, err));
-            break;
-        case G_INITIALIZER:
-            EBB_TRY(onnx_reader_grow(r, &g->initializers, &p->initializer_room,
-                                     g->initializer_count, sizeof *g->initializers, err));
-            EBB_TRY(onnx_reader_tensor(r, f.bytes, &g->initializers[g->initializer_count], err));
-            if (!*g->initializers[g->initializer_count].name)
-                return onnx_wire_wrong(&w, f.at, err, "an initializer has no name");
-            g->initializer_count++;
-            break;
-        case G_INPUT:
-            EBB_TRY(onnx_reader_grow(r, &g->inputs, &p->input_room, g->input_count,
-                                     sizeof *g->inputs, err));
-            EBB_TRY(read_port(p, f.bytes, &g->inputs[g->input_count], err));
-            g->input_count++;
-            break;
-        case G_OUTPUT:
-            EBB_TRY(onnx_reader_grow(r, &g->outputs, &p->output_room, g->output_count,
-                                     sizeof *g->outputs, err));
-            EBB_TRY(read_port(p, f.bytes, &g->outputs[g->output_count], err));
-            g->output_count++;
-            break;
-        case G_SPARSE:
-            return ebb_fail(err, EBB_EUNSUPPORTED, "%s: byte %zu: sparse initializers are not read",
-                            r->path, f.at);
-        default:
-            break;
-        }
-    }
+    EBB_TRY(onnx_reader_message(&p->r, w, graph_rows, p, err));
+    g->name = p->graph_name;
+    g->nodes = p->nodes.items;
+    g->node_count = p->nodes.count;
+    g->initializers = p->initializers.items;
+    g->initializer_count = p->initializers.count;
+    g->inputs = p->inputs.items;
+    g->input_count = p->inputs.count;
+    g->outputs = p->outputs.items;
+    g->output_count = p->outputs.count;
+    return EBB_OK;
 }
 
 /* Values that initializers make; inputs of the same name are theirs (IR 3 lists weights twice). */
@@ -482,54 +517,52 @@ static enum ebb_status check_order(struct reading *p, struct ebb_error *err)
 
 enum { M_IR = 1, M_PRODUCER, M_GRAPH = 7, M_OPSET, M_FUNCTIONS = 25 };
 
-static enum ebb_status read_opset(struct reading *p, struct onnx_wire w, struct ebb_error *err)
+struct opset {
+    const char *domain;
+    int64_t version;
+};
+
+static const struct onnx_row opset_rows[] = {
+    TEXT(1, opset, domain),
+    INT(2, opset, version),
+    {0},
+};
+
+static enum ebb_status read_opset(void *record, struct onnx_field *f, struct ebb_error *err)
 {
-    const char *domain = "";
-    int64_t version = 0;
-    struct onnx_field f;
-    bool more;
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            break;
-        if (f.number == 1)
-            EBB_TRY(onnx_reader_text(&p->r, &f, &domain, err));
-        else if (f.number == 2)
-            version = (int64_t)f.value;
-    }
-    if (!*domain || strcmp(domain, "ai.onnx") == 0)
-        p->model->opset = version;
+    struct reading *p = record;
+    struct opset o = {.domain = ""};
+    EBB_TRY(onnx_reader_message(&p->r, f->bytes, opset_rows, &o, err));
+    if (!*o.domain || strcmp(o.domain, "ai.onnx") == 0)
+        p->model->opset = o.version;
     return EBB_OK;
 }
 
+/* Read when the versions are known. */
+static enum ebb_status find_graph(void *record, struct onnx_field *f, struct ebb_error *err)
+{
+    struct reading *p = record;
+    (void)err;
+    p->graph = f->bytes;
+    p->has_graph = true;
+    return EBB_OK;
+}
+
+static const struct onnx_row model_rows[] = {
+    INT(M_IR, reading, ir_version),       TEXT(M_PRODUCER, reading, producer),
+    OWN(M_GRAPH, ONNX_BYTES, find_graph), OWN(M_OPSET, ONNX_BYTES, read_opset),
+    OWN(M_FUNCTIONS, ONNX_ANY, refuse),   {0},
+};
+
 static enum ebb_status read_model(struct reading *p, struct onnx_wire w, struct ebb_error *err)
 {
-    struct onnx_model *m = p->model;
-    struct onnx_wire graph = {0};
-    struct onnx_field f;
-    bool more, has_graph = false;
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            break;
-        if (f.number == M_IR && f.kind == ONNX_VARINT)
-            m->ir_version = (int64_t)f.value;
-        else if (f.number == M_PRODUCER)
-            EBB_TRY(onnx_reader_text(&p->r, &f, &m->producer, err));
-        else if (f.number == M_OPSET && f.kind == ONNX_BYTES)
-            EBB_TRY(read_opset(p, f.bytes, err));
-        else if (f.number == M_GRAPH && f.kind == ONNX_BYTES) {
-            graph = f.bytes;
-            has_graph = true;
-        } else if (f.number == M_FUNCTIONS)
-            return ebb_fail(err, EBB_EUNSUPPORTED,
-                            "%s: byte %zu: functions of a model are not read (export without them)",
-                            p->r.path, f.at);
-    }
-    if (!has_graph || m->ir_version < 1)
+    EBB_TRY(onnx_reader_message(&p->r, w, model_rows, p, err));
+    if (!p->has_graph || p->ir_version < 1)
         return ebb_fail(err, EBB_EINPUT, "%s: this is no ONNX model: it has no %s", p->r.path,
-                        has_graph ? "version" : "graph");
-    EBB_TRY(read_graph(p, graph, err));
+                        p->has_graph ? "version" : "graph");
+    p->model->ir_version = p->ir_version;
+    p->model->producer = p->producer;
+    EBB_TRY(read_graph(p, p->graph, err));
     EBB_TRY(place_initializers(p, err));
     return check_order(p, err);
 }
@@ -539,12 +572,11 @@ enum ebb_status onnx_read(struct ebb_arena *arena, const char *path, const void 
 {
     struct onnx_model *m = ebb_arena_calloc(arena, 1, sizeof *m);
     char *name = ebb_arena_strndup(arena, path, strlen(path));
-    struct reading p = {.r = {.arena = arena, .path = name}, .model = m};
+    struct reading p = {
+        .r = {.arena = arena, .path = name}, .model = m, .producer = "", .graph_name = ""};
     if (!m || !name)
         return ebb_no_memory(err, sizeof *m);
     m->path = name;
-    m->producer = "";
-    m->graph.name = "";
     ebb_strmap_init(&p.values);
     enum ebb_status status = read_model(&p, (struct onnx_wire){bytes, 0, length, name}, err);
     ebb_strmap_fini(&p.values);

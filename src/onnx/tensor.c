@@ -114,6 +114,8 @@ enum {
 };
 
 struct parts { /* of one message, before they are made into elements */
+    struct onnx_reader *r;
+    struct onnx_tensor t;
     struct onnx_wire raw;
     bool has_raw, is_external;
     int list; /* field of the numbers that came one by one; 0: none */
@@ -122,10 +124,9 @@ struct parts { /* of one message, before they are made into elements */
     bool has_length;
 };
 
-static enum ebb_status add_dim(struct onnx_reader *r, const struct onnx_wire *w, size_t at,
-                               uint64_t value, struct onnx_tensor *t, struct ebb_error *err)
+static enum ebb_status add_dim(const struct onnx_wire *w, size_t at, uint64_t value,
+                               struct onnx_tensor *t, struct ebb_error *err)
 {
-    (void)r;
     if (t->rank == ONNX_RANK)
         return onnx_wire_wrong(w, at, err, "a tensor has more than %d dimensions", ONNX_RANK);
     int64_t size = (int64_t)value;
@@ -135,32 +136,32 @@ static enum ebb_status add_dim(struct onnx_reader *r, const struct onnx_wire *w,
     return EBB_OK;
 }
 
-static enum ebb_status read_external(struct onnx_reader *r, struct onnx_wire w, struct parts *p,
-                                     struct ebb_error *err)
+struct pair { /* StringStringEntryProto */
+    const char *key, *value;
+};
+
+static const struct onnx_row pair_rows[] = {
+    ONNX_ROW_OF(1, ONNX_ANY, ONNX_ROW_TEXT, pair, key),
+    ONNX_ROW_OF(2, ONNX_ANY, ONNX_ROW_TEXT, pair, value),
+    {0},
+};
+
+static enum ebb_status read_external(void *record, struct onnx_field *f, struct ebb_error *err)
 {
-    const char *key = "", *value = "";
-    struct onnx_field f;
-    bool more;
-    size_t start = w.at;
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            break;
-        if (f.number == 1)
-            EBB_TRY(onnx_reader_text(r, &f, &key, err));
-        else if (f.number == 2)
-            EBB_TRY(onnx_reader_text(r, &f, &value, err));
-    }
-    if (strcmp(key, "location") == 0) {
-        p->location = value;
+    struct parts *p = record;
+    struct pair e = {"", ""};
+    EBB_TRY(onnx_reader_message(p->r, f->bytes, pair_rows, &e, err));
+    if (strcmp(e.key, "location") == 0) {
+        p->location = e.value;
         return EBB_OK;
     }
-    bool is_offset = strcmp(key, "offset") == 0, is_length = strcmp(key, "length") == 0;
+    bool is_offset = strcmp(e.key, "offset") == 0, is_length = strcmp(e.key, "length") == 0;
     uint64_t number;
     if (!is_offset && !is_length)
         return EBB_OK; /* a checksum */
-    if (!ebb_parse_u64(value, &number))
-        return onnx_wire_wrong(&w, start, err, "external data: %s is '%s', no number", key, value);
+    if (!ebb_parse_u64(e.value, &number))
+        return onnx_wire_wrong(&f->bytes, f->bytes.at, err, "external data: %s is '%s', no number",
+                               e.key, e.value);
     if (is_offset)
         p->offset = number;
     else
@@ -169,58 +170,49 @@ static enum ebb_status read_external(struct onnx_reader *r, struct onnx_wire w, 
     return EBB_OK;
 }
 
-/* First pass: everything but the numbers that come one by one. */
-static enum ebb_status read_parts(struct onnx_reader *r, struct onnx_wire w, struct onnx_tensor *t,
-                                  struct parts *p, struct ebb_error *err)
+static enum ebb_status read_dims(void *record, struct onnx_field *f, struct ebb_error *err)
 {
-    struct onnx_field f;
-    bool more;
+    struct parts *p = record;
     uint64_t v;
-    for (;;) {
-        EBB_TRY(onnx_wire_next(&w, &f, &more, err));
-        if (!more)
-            return EBB_OK;
-        switch (f.number) {
-        case T_DIMS:
-            if (f.kind == ONNX_VARINT) {
-                EBB_TRY(add_dim(r, &w, f.at, f.value, t, err));
-                break;
-            }
-            while (f.kind == ONNX_BYTES && f.bytes.at < f.bytes.end) {
-                EBB_TRY(onnx_wire_varint(&f.bytes, &v, err));
-                EBB_TRY(add_dim(r, &w, f.at, v, t, err));
-            }
-            break;
-        case T_TYPE:
-            t->type = f.value > 1000 ? 1000 : (int)f.value;
-            break;
-        case T_NAME:
-            EBB_TRY(onnx_reader_text(r, &f, &t->name, err));
-            break;
-        case T_RAW:
-            p->has_raw = f.kind == ONNX_BYTES;
-            p->raw = f.bytes;
-            break;
-        case T_EXTERNAL:
-            if (f.kind == ONNX_BYTES)
-                EBB_TRY(read_external(r, f.bytes, p, err));
-            break;
-        case T_LOCATION:
-            p->is_external = f.value == 1;
-            break;
-        case T_FLOATS:
-        case T_INT32S:
-        case T_STRINGS:
-        case T_INT64S:
-        case T_DOUBLES:
-        case T_UINT64S:
-            p->list = (int)f.number;
-            break;
-        default: /* newer than this reader */
-            break;
-        }
+    if (f->kind == ONNX_VARINT)
+        return add_dim(&f->bytes, f->at, f->value, &p->t, err);
+    while (f->kind == ONNX_BYTES && f->bytes.at < f->bytes.end) {
+        EBB_TRY(onnx_wire_varint(&f->bytes, &v, err));
+        EBB_TRY(add_dim(&f->bytes, f->at, v, &p->t, err));
     }
+    return EBB_OK;
 }
+
+static enum ebb_status note_part(void *record, struct onnx_field *f, struct ebb_error *err)
+{
+    struct parts *p = record;
+    (void)err;
+    if (f->number == T_RAW) {
+        p->has_raw = f->kind == ONNX_BYTES;
+        p->raw = f->bytes;
+    } else if (f->number == T_LOCATION) {
+        p->is_external = f->value == 1;
+    } else {
+        p->list = (int)f->number; /* numbers that come one by one: a second pass */
+    }
+    return EBB_OK;
+}
+
+static const struct onnx_row tensor_rows[] = {
+    {T_DIMS, ONNX_ANY, ONNX_ROW_OWN, 0, read_dims, NULL},
+    ONNX_ROW_OF(T_TYPE, ONNX_ANY, ONNX_ROW_SMALL, parts, t.type),
+    {T_FLOATS, ONNX_ANY, ONNX_ROW_OWN, 0, note_part, NULL},
+    {T_INT32S, ONNX_ANY, ONNX_ROW_OWN, 0, note_part, NULL},
+    {T_STRINGS, ONNX_ANY, ONNX_ROW_OWN, 0, note_part, NULL},
+    {T_INT64S, ONNX_ANY, ONNX_ROW_OWN, 0, note_part, NULL},
+    ONNX_ROW_OF(T_NAME, ONNX_ANY, ONNX_ROW_TEXT, parts, t.name),
+    {T_RAW, ONNX_ANY, ONNX_ROW_OWN, 0, note_part, NULL},
+    {T_DOUBLES, ONNX_ANY, ONNX_ROW_OWN, 0, note_part, NULL},
+    {T_UINT64S, ONNX_ANY, ONNX_ROW_OWN, 0, note_part, NULL},
+    {T_EXTERNAL, ONNX_BYTES, ONNX_ROW_OWN, 0, read_external, NULL},
+    {T_LOCATION, ONNX_ANY, ONNX_ROW_OWN, 0, note_part, NULL},
+    {0},
+};
 
 /* The list that a type's numbers stand in. */
 static int list_of(int type)
@@ -342,9 +334,9 @@ static enum ebb_status take_external(struct onnx_reader *r, const struct parts *
 enum ebb_status onnx_reader_tensor(struct onnx_reader *r, struct onnx_wire w, struct onnx_tensor *t,
                                    struct ebb_error *err)
 {
-    struct parts p = {0};
-    *t = (struct onnx_tensor){.name = "", .count = 1};
-    EBB_TRY(read_parts(r, w, t, &p, err));
+    struct parts p = {.r = r, .t = {.name = "", .count = 1}};
+    EBB_TRY(onnx_reader_message(r, w, tensor_rows, &p, err));
+    *t = p.t;
     for (int d = 0; d < t->rank; d++)
         if (__builtin_mul_overflow(t->count, t->dims[d], &t->count) || t->count > ONNX_ELEMENTS)
             return onnx_wire_wrong(&w, w.at, err, "tensor '%s' has too many elements", t->name);

@@ -55,7 +55,7 @@ enum ebb_status onnx_wire_next(struct onnx_wire *w, struct onnx_field *field, bo
     *more = w->at < w->end;
     if (!*more)
         return EBB_OK;
-    *field = (struct onnx_field){.at = w->at};
+    *field = (struct onnx_field){.at = w->at, .bytes.path = w->path};
     EBB_TRY(onnx_wire_varint(w, &key, err));
     if (key >> 3 == 0 || key >> 3 >= 1u << 29)
         return onnx_wire_wrong(w, field->at, err, "no field has number %" PRIu64, key >> 3);

@@ -256,7 +256,7 @@ enum ops_pass {
 /* Which are on at the start is a matter of the table (kernel_table.rewrites). */
 void ops_backend_set_passes(void *backend, unsigned passes);
 unsigned ops_backend_passes(const void *backend);
-unsigned ops_rewrite_defaults(void); /* of a table that says nothing else */
+unsigned ops_rewrite_defaults(void);                      /* of a table that says nothing else */
 const char *ops_rewrite_name(size_t i, bool *is_default); /* each once; NULL past the end */
 /* "layout,norm": exactly these; "+entropy,-norm": those of `start`, changed; "none". EBB_EINPUT names
  * what is unknown and what is allowed. NULL: those of `start`. */

@@ -298,7 +298,7 @@ struct train_options {
     bool is_repeated;            /* for train_trial_repeat alone: nothing is updated or validated */
     bool measures;               /* of it: repetitions tell the wall times of their parts */
     bool only_validates; /* no program of training is made: memory for evaluation is enough */
-    bool wants_classes; /* validation keeps a confusion matrix, and knows the five best answers */
+    bool wants_classes;  /* validation keeps a confusion matrix, and knows the five best answers */
     /* NULL, or told every answer of a validation, one sample after the other: of classes the one
      * wanted and the scores of all, of numbers those wanted (wanted_class -1) and those given. */
     void (*answer)(void *context, int64_t sample, int64_t wanted_class, const float *wanted,

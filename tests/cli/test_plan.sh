@@ -78,6 +78,17 @@ YAML
 "$ebb" plan show "$dir/exp.plan" --trace "$dir/exp.yaml" >/dev/null || fail "its plan is not shown"
 "$ebb" trace convert "$dir/exp.yaml" -o "$dir/exp.trace" >/dev/null || fail "its step is not converted"
 "$ebb" plan show "$dir/exp.plan" --trace "$dir/exp.trace" >/dev/null || fail "the step is another one in a file"
+# a plan keeps its own budget, and lower tiers have an end
+sed 's/^budget .*/budget 0/' "$dir/exp.plan" >"$dir/none.plan"
+for more in "" "--chart $dir/none.svg"; do
+    "$ebb" plan show "$dir/none.plan" --trace "$dir/exp.trace" $more >/dev/null 2>"$dir/err"
+    [ $? = 2 ] && grep -q "budget 0" "$dir/err" || fail "a plan in no memory is shown: $(cat "$dir/err")"
+done
+"$ebb" plan "$dir/exp.trace" -p floor --ratio 0.6 --host-bytes 1MiB --link host=2 -o "$dir/low.plan" >/dev/null || fail "no plan with copies"
+"$ebb" plan show "$dir/low.plan" --trace "$dir/exp.trace" >/dev/null || fail "a plan with copies is not shown"
+awk '/^send/ && !done { $4 = "@4611686018427387648"; done = 1 } { print }' "$dir/low.plan" >"$dir/far.plan"
+"$ebb" plan show "$dir/far.plan" --trace "$dir/exp.trace" >/dev/null 2>"$dir/err"
+[ $? = 2 ] && grep -q "reaches byte" "$dir/err" || fail "a copy at the end of the world is shown: $(cat "$dir/err")"
 
 # Numbers out of range and options without effect are refused, not ignored.
 refused() { # refused WORD OPTION...

@@ -20,9 +20,12 @@ refused "--rename needs --init-weights FILE" train exp.yaml --rename 'a=b'
 refused "--transpose needs --init-weights FILE" train exp.yaml --transpose 'a'
 refused "--fresh needs --init-weights FILE" train exp.yaml --fresh 'a'
 refused "--file-path needs --file BYTES" train exp.yaml --file-path .
+refused "--file-path needs --file BYTES" bench gpt --file-path .
+refused "memory.file_path: does nothing without room there, allowed with file > 0" train exp.yaml --set memory.file_path=.
 for command in train explain; do
     refused "memory.link_bandwidth.host: does nothing without room there" $command exp.yaml --link host=2
     refused "memory.link_bandwidth.file: does nothing without room there" $command exp.yaml --host 1MiB --link file=2
+    refused "--link host=3: this tier stands there twice" $command exp.yaml --host 1MiB --link host=2,host=3
     refused "memory.link_latency.file: does nothing" $command exp.yaml --set memory.link_latency.file=3
 done
 expect 0 "$ebb" explain exp.yaml --json --host 1MiB --link host=2
@@ -33,6 +36,7 @@ refused "--no-chart does nothing beside --output or --json" explain exp.yaml --n
 refused "--no-chart does nothing beside" explain exp.yaml --no-chart -o x.svg
 refused "--layers does nothing beside --json" explain exp.yaml --layers 3 --json
 refused "--host-rate needs --host BYTES" sim t.trace -p lru -r 1 --host-rate 3
+refused "--link host=3: this tier stands there twice" sim t.trace -p lru -r 1 --host 1MiB --link host=2 --link host=3
 refused "--floor does nothing beside --no-floor" sim t.trace -p lru -r 1 --floor --no-floor
 refused "--terminal does nothing beside --json" preview-search exp.yaml --terminal --json
 

@@ -135,6 +135,13 @@ TEST(read__values_of_every_kind_arrive)
     CHECK(r.bytes == UINT64_MAX);
 }
 
+TEST(read__a_number_with_a_zero_byte_is_none)
+{
+    struct record r = {.share = 0.25, .bytes = 7};
+    read("{share: \"0.5\\0junk\", bytes: \"48MiB\\0junk\"}", &r);
+    CHECK(r.share < 0.26 && r.bytes == 7);
+}
+
 TEST(read__what_is_absent_or_null_stays)
 {
     struct record r = {.count = 5, .color = GREEN, .flag = false};

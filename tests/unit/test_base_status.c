@@ -38,6 +38,13 @@ TEST(fail__may_quote_its_own_message)
     CHECK_STR(err.message, "outer (inner)");
 }
 
+TEST(fail__shows_no_control_characters)
+{
+    struct ebb_error err;
+    ebb_fail(&err, EBB_EINPUT, "%s", "a.npy\x1b[2J\x07\x7f\xc2\x9b\n\tb \xc3\xa4");
+    CHECK_STR(err.message, "a.npy?[2J????\n\tb \xc3\xa4");
+}
+
 TEST(context__stands_before_the_message)
 {
     struct ebb_error err;

@@ -111,8 +111,8 @@ static void forward__of_an_input_is_that_input(void **state)
     struct ebb_error err = {0};
     struct nn_config net;
     struct train_forward f;
-    CHECK_OK(
-        nn_config_from_text(&arena, "net.yaml", text, sizeof text - 1, &net, &report, &err), &err);
+    CHECK_OK(nn_config_from_text(&arena, "net.yaml", text, sizeof text - 1, &net, &report, &err),
+             &err);
     struct train_forward_options o = {.batch = 2};
     CHECK_OK(train_forward_open(&f, &net, &o, &err), &err);
     CHECK_OK(train_forward_initialize(&f, 3, &err), &err);
