@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "cli/json.h"
 #include "cli/machine.h"
+#include "cli/power.h"
 #include "cli/share.h"
 #include "cli/show.h"
 #include "cli/train_file.h"
@@ -35,6 +36,7 @@ struct session {
     struct train_bench bench;
     struct cli_bench_log log;
     struct train_trial *trial;
+    struct cli_power power;
     double first_loss; /* before training; NaN: not measured */
     double loss;       /* of the last epoch */
     int64_t epoch, samples;
@@ -241,29 +243,6 @@ static int dry_run(struct session *s)
     return 0;
 }
 
-/* ---- power -------------------------------------------------------------------------------------- */
-
-/* Energy that the processors have used, in microjoules; 0: it cannot be read. */
-static uint64_t energy_uj(void)
-{
-    uint64_t sum = 0;
-    for (int i = 0; i < 8; i++) {
-        char path[64], text[32] = "";
-        uint64_t one;
-        snprintf(path, sizeof path, "/sys/class/powercap/intel-rapl:%d/energy_uj", i);
-        FILE *file = fopen(path, "re");
-        if (!file)
-            break;
-        char *line = fgets(text, sizeof text, file);
-        fclose(file);
-        text[strcspn(text, "\n")] = '\0';
-        if (!line || !ebb_parse_u64(text, &one))
-            return 0;
-        sum += one;
-    }
-    return sum;
-}
-
 /* ---- the run ------------------------------------------------------------------------------------ */
 
 static void tell_batch(const struct session *s, int64_t at, uint64_t ns, uint64_t wait_ns)
@@ -278,7 +257,8 @@ static void tell_batch(const struct session *s, int64_t at, uint64_t ns, uint64_
 struct epoch { /* what one took */
     double loss, rate;
     int64_t batches, samples, dropped;
-    uint64_t ns, wait_ns, energy_uj;
+    uint64_t ns, wait_ns;
+    struct cli_power_mean power;
 };
 
 static bool is_at_limit(const struct session *s)
@@ -288,12 +268,14 @@ static bool is_at_limit(const struct session *s)
 
 static enum ebb_status run_epoch(struct session *s, struct epoch *e, struct ebb_error *err)
 {
-    uint64_t start = ebb_clock_ns(), energy = energy_uj();
+    uint64_t start = ebb_clock_ns();
     struct train_batch b = {0};
     double sum = 0;
     *e = (struct epoch){0};
+    cli_power_begin(&s->power);
     while (!b.is_epoch_end && !is_at_limit(s) && !cli_interrupted()) {
         EBB_TRY(train_trial_batch(s->trial, &b, err));
+        cli_power_look(&s->power);
         sum += b.loss;
         e->batches++;
         e->samples += b.records;
@@ -307,8 +289,7 @@ static enum ebb_status run_epoch(struct session *s, struct epoch *e, struct ebb_
     }
     e->ns = ebb_clock_ns() - start;
     e->loss = e->batches ? sum / (double)e->batches : NAN;
-    uint64_t after = energy_uj();
-    e->energy_uj = energy && after > energy ? after - energy : 0;
+    e->power = cli_power_mean(&s->power);
     return EBB_OK;
 }
 
@@ -325,8 +306,12 @@ static void tell_epoch(struct session *s, const struct epoch *e)
     printf("Time For Epoch: %.6f\n", seconds);
     printf("Communication Time: %.6f\n", 0.0); /* one device */
     printf("Total IO Time: %.6f\n", (double)e->wait_ns * 1e-9);
-    if (e->energy_uj)
-        printf("Avg CPU Power Draw: %.5f\n", (double)e->energy_uj * 1e-6 / seconds);
+    if (isfinite(e->power.cpu_watts))
+        printf("Avg CPU Power Draw: %.5f\n", e->power.cpu_watts);
+    if (isfinite(e->power.gpu_watts)) {
+        printf("Avg GPU Power Draw: %.5f\n", e->power.gpu_watts);
+        printf("Avg GPU Utilization: %.2f\n", e->power.gpu_percent);
+    }
     printf("Peak Memory: %" PRIu64 "\n", st.peak_bytes);
     if (st.budget_bytes != UINT64_MAX)
         printf("Memory Budget: %" PRIu64 "\n", st.budget_bytes);
@@ -384,6 +369,17 @@ static enum ebb_status loop(struct session *s, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* Lines of the GPU's power are of a run on one; without NVML they are absent, and it is said. */
+static void open_power(struct session *s)
+{
+    const char *device = s->bench.config.device;
+    bool is_gpu = device && strcmp(device, "cuda") == 0;
+    struct ebb_error why = {0};
+    if (cli_power_open(&s->power, is_gpu, &why) != EBB_OK)
+        fprintf(stderr, "ebb: note: no lines 'Avg GPU Power Draw', 'Avg GPU Utilization': %s\n",
+                why.message);
+}
+
 static enum ebb_status prepare(struct session *s, struct ebb_error *err)
 {
     struct train_state st;
@@ -397,6 +393,7 @@ static enum ebb_status prepare(struct session *s, struct ebb_error *err)
         fprintf(stderr, "ebb: warning: updates are of %" PRIu64 " samples, not %" PRIu64 "\n",
                 s->bench.batching.effective, s->bench.batching.global);
     EBB_TRY(train_trial_create(&s->trial, &s->bench.config, &options, err));
+    open_power(s);
     train_trial_state(s->trial, &st);
     if (s->bench.epochs)
         EBB_TRY(train_trial_lasts(s->trial, s->bench.epochs * (int64_t)(s->bench.batching.updates),
