@@ -2,6 +2,7 @@
  * it: (value, lower, upper, unit) passes where value*(1+lower) <= measured <= value*(1+upper). */
 #include "cli/cmd_bench.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -89,8 +90,13 @@ static bool read_tuple(struct ebb_reading *reading, const struct ebb_path *up,
     bool is_good = read_bound(reading, &path, list, 0, &r->value);
     is_good &= read_bound(reading, &path, list, 1, &r->lower);
     is_good &= read_bound(reading, &path, list, 2, &r->upper);
+    struct ebb_path unit = ebb_path_item(&path, list, 3);
     if (list->count == 4 && list->items[3]->kind == EBB_DOC_STRING)
         r->unit = list->items[3]->text;
+    else if (list->count == 4 && list->items[3]->kind != EBB_DOC_NULL) {
+        ebb_reading_refuse(reading, &unit, list->items[3], "a unit, as images/s");
+        is_good = false;
+    }
     if (is_good && r->lower > r->upper) {
         ebb_reading_error(reading, &path, list, "found lower %g above upper %g", r->lower,
                           r->upper);
@@ -155,8 +161,12 @@ static enum ebb_status measure(const struct ebb_file_view *log, const char *name
         if ((size_t)(stop - at) > n && memcmp(at, prefix, n) == 0) {
             char text[64];
             double value;
-            snprintf(text, sizeof text, "%.*s", (int)(stop - at - (ptrdiff_t)n), at + n);
-            text[strcspn(text, "\r")] = '\0';
+            const char *from = at + n, *to = stop;
+            while (from < to && isspace((unsigned char)*from)) /* as Python's float() does */
+                from++;
+            while (to > from && isspace((unsigned char)to[-1]))
+                to--;
+            snprintf(text, sizeof text, "%.*s", (int)(to - from), from);
             if (!ebb_parse_double(text, &value) || !isfinite(value))
                 return ebb_fail(err, EBB_EINPUT, "%s:%zu:%zu: %s: found \"%s\", allowed: a number",
                                 name, line + 1, n + 1, r->variable->name, text);

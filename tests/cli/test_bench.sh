@@ -135,6 +135,12 @@ expect 2 "$ebb" bench check gpt.log --references bad.yaml --system sys
 contains err "bad.yaml:2:15: sys.Throughput: found lower 0.1 above upper -0.1"
 contains err "nearest: Throughput"
 contains err "sys.Epoch Length"
+printf 'sys:\n  Throughput: [15, -0.1, 0.1, 5]\n' >bad.yaml
+expect 2 "$ebb" bench check gpt.log --references bad.yaml --system sys
+contains err "bad.yaml:2:32: sys.Throughput[3]: found 5, allowed: a unit, as images/s"
+printf 'Processing Speed:   10 \r\nProcessing Speed: 20\n' >blank.log
+printf 'sys:\n  Throughput: [15, 0, 0, x]\n' >blank.yaml
+expect 0 "$ebb" bench check blank.log --references blank.yaml --system sys
 expect 2 "$ebb" bench check refs.yaml --references refs.yaml --system here
 contains err "no line 'Processing Speed'"
 expect 2 "$ebb" bench check gpt.log --references refs.yaml
