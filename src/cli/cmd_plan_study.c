@@ -135,6 +135,18 @@ static int published_graphs(char paths[PUBLISHED][4096], const char *graphs[PUBL
     return -1;
 }
 
+/* Files of a graph have its name: two of one name would take the place of each other. */
+static int refuse_namesakes(const struct study_figure *f)
+{
+    for (size_t i = 0; i < f->graph_count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (study_figure_same_name(f->graphs[i], f->graphs[k]))
+                return cli_usage_error("%s and %s have one name, by which their results lie in "
+                                       "%s: give one of them another",
+                                       f->graphs[k], f->graphs[i], f->dir);
+    return -1;
+}
+
 int cli_plan_figure(int argc, char **argv)
 {
     struct study_figure f = {.dir = "data/budget_sweep",
@@ -200,8 +212,10 @@ int cli_plan_figure(int argc, char **argv)
         bool is_own = args.positional_count > 0;
         f.graphs = is_own ? (const char *const *)args.positional : graphs;
         f.graph_count = is_own ? args.positional_count : PUBLISHED;
-        code = run_stages(&f, &wanted, &err) == EBB_OK ? 0 : cli_report(&err);
+        code = refuse_namesakes(&f);
     }
+    if (code < 0)
+        code = run_stages(&f, &wanted, &err) == EBB_OK ? 0 : cli_report(&err);
     cli_args_fini(&args);
     return code;
 }

@@ -35,6 +35,14 @@ static void base_name(const char *path, char *name, size_t room)
         *dot = '\0';
 }
 
+bool study_figure_same_name(const char *graph, const char *other)
+{
+    char names[2][64];
+    base_name(graph, names[0], sizeof names[0]);
+    base_name(other, names[1], sizeof names[1]);
+    return strcmp(names[0], names[1]) == 0;
+}
+
 /* "vgg16_b256_roofline" -> "VGG16, batch 256, roofline"; other names stay. */
 static void make_title(const char *name, char *title, size_t room)
 {

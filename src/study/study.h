@@ -113,6 +113,8 @@ struct study_figure {
     FILE *out, *notes; /* the table, or one object per planned budget; what could not be written */
 };
 
+/* Whether files of both would have the same names. */
+bool study_figure_same_name(const char *graph, const char *other);
 /* Stages: baselines, simrd, ilp, plot; see figure.c. */
 enum ebb_status study_figure_baselines(const struct study_figure *figure, struct ebb_error *err);
 enum ebb_status study_figure_simrd(const struct study_figure *figure, struct ebb_error *err);
