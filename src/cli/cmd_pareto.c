@@ -127,6 +127,8 @@ static void print_json(const struct harness_results *r, const struct harness_set
     }
     if (!s->error && s->input_count)
         ebb_jsonw_key_string(w, "gradients_sha256", s->inputs[0].gradients);
+    if (!s->error && s->input_count && s->inputs[0].decided_by[0])
+        ebb_jsonw_key_string(w, "decided_by", s->inputs[0].decided_by);
     cli_json_object_end(&json);
 }
 
@@ -167,10 +169,13 @@ static void print_results(const struct harness_results *r)
                        isnan(floor) ? "-" : ebb_format_bytes((uint64_t)floor, text, sizeof text));
     }
     cli_table_out(table);
-    for (size_t i = 0; i < r->count; i++)
-        if (r->settings[i].error)
-            printf("%s %s %s: %s\n", r->settings[i].model, r->settings[i].type,
-                   budget_text(&r->settings[i], text, sizeof text), r->settings[i].error);
+    for (size_t i = 0; i < r->count; i++) {
+        const struct harness_setting *s = &r->settings[i];
+        const char *why = s->error ? s->error : harness_fallback(s);
+        if (why)
+            printf("%s %s %s: %s%s\n", s->model, s->type, budget_text(s, text, sizeof text),
+                   s->error ? "" : "decided by ", why);
+    }
 }
 
 /* A measurement wants the machine to itself. */

@@ -24,13 +24,21 @@ struct work {
     const struct settings *o;
     struct ebb_arena arena;
     struct harness_results references[MOST_REFERENCES];
-    size_t written;
+    const char **names; /* stems of the files drawn so far */
+    size_t written, name_count;
 };
 
-static const char *stem_of(struct ebb_arena *arena, const char *path)
+/* "data" of "monday/data.json"; the second one of that name is "data-2". NULL: memory is out. */
+static const char *stem_of(struct work *w, const char *path)
 {
     const char *name = ebb_file_name(path);
-    return ebb_arena_printf(arena, "%.*s", (int)strcspn(name, "."), name);
+    char *stem = ebb_arena_printf(&w->arena, "%.*s", (int)strcspn(name, "."), name);
+    size_t before = 0;
+    for (size_t i = 0; stem && i < w->name_count; i++)
+        before += strcmp(w->names[i], stem) == 0;
+    if (stem)
+        w->names[w->name_count++] = stem;
+    return stem && before ? ebb_arena_printf(&w->arena, "%s-%zu", stem, before + 1) : stem;
 }
 
 static void say_written(const struct work *w, const char *path, const struct plot_chart *chart)
@@ -78,6 +86,8 @@ static enum ebb_status draw(struct work *w, const char *path, struct ebb_error *
     EBB_TRY(harness_results_read(&w->arena, path, &results, err));
     results.file = ebb_file_name(path);
     size_t before = w->written;
+    const char *stem = stem_of(w, path);
+    EBB_TRY(ebb_arena_status(&w->arena, err));
     for (int kind = 0; kind < HARNESS_CHARTS; kind++) {
         struct plot_chart chart;
         const char *name = harness_chart_name((enum harness_chart)kind);
@@ -85,7 +95,7 @@ static enum ebb_status draw(struct work *w, const char *path, struct ebb_error *
             continue;
         EBB_TRY(harness_chart_make(&w->arena, &what, (enum harness_chart)kind, &chart, err));
         if (chart.panel_count)
-            EBB_TRY(put(w, stem_of(&w->arena, path), name, &chart, err));
+            EBB_TRY(put(w, stem, name, &chart, err));
     }
     return w->written > before
                ? EBB_OK
@@ -104,7 +114,9 @@ static enum ebb_status draw_run(struct work *w, const char *path, struct ebb_err
     if (!chart.panel_count)
         return ebb_fail(err, EBB_EINPUT,
                         "%s: nothing to draw: the run ended before its first epoch", path);
-    return put(w, stem_of(&w->arena, path), "run", &chart, err);
+    const char *stem = stem_of(w, path);
+    EBB_TRY(ebb_arena_status(&w->arena, err));
+    return put(w, stem, "run", &chart, err);
 }
 
 static int check(const struct settings *o, const struct cli_args *args)
@@ -168,7 +180,8 @@ static int run(int argc, char **argv)
     int code = cli_parse(&spec, argc, argv, &args);
     if (code < 0)
         code = check(&o, &args);
-    enum ebb_status status = EBB_OK;
+    w.names = ebb_arena_calloc(&w.arena, args.positional_count + 1, sizeof *w.names);
+    enum ebb_status status = ebb_arena_status(&w.arena, &err);
     for (size_t i = 0; code < 0 && i < o.references.count && status == EBB_OK; i++)
         status = harness_results_read(&w.arena, o.references.items[i], &w.references[i], &err);
     for (size_t i = 0; code < 0 && i < args.positional_count && status == EBB_OK; i++)

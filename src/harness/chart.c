@@ -19,11 +19,6 @@ bool harness_is_sweep(const struct harness_setting *s)
     return strcmp(s->kind, "param_sweep") == 0;
 }
 
-bool harness_is_baseline(const struct harness_setting *s)
-{
-    return strcmp(s->type, "baseline") == 0;
-}
-
 /* "dtr", or the policy or planner. */
 bool harness_same_type(const struct harness_setting *a, const struct harness_setting *b)
 {
@@ -49,7 +44,6 @@ const char *harness_budget_text(struct ebb_arena *arena, double bytes)
 /* ---- slowdown by ratio ---------------------------------------------------------------------- */
 
 #define MOST_SLOWDOWN 2.0 /* published figures end there */
-#define MOST_TYPES 16
 
 static bool is_point(const struct harness_results *r, const struct harness_setting *s)
 {
@@ -73,9 +67,25 @@ static bool is_on(const struct line *l, size_t i)
 struct drawing {
     struct ebb_arena *arena;
     struct plot_series *series;
-    size_t count, failures, above;
+    size_t count, capacity, failures, above;
     double bottom, top; /* of the panel */
 };
+
+/* Nothing happens when memory is out, which the arena knows. */
+static void add_series(struct drawing *d, struct plot_series series)
+{
+    if (d->count == d->capacity) {
+        size_t capacity = d->capacity ? 2 * d->capacity : 32;
+        struct plot_series *more = ebb_arena_calloc(d->arena, capacity, sizeof *more);
+        if (!more)
+            return;
+        if (d->count)
+            memcpy(more, d->series, d->count * sizeof *more);
+        d->series = more;
+        d->capacity = capacity;
+    }
+    d->series[d->count++] = series;
+}
 
 /* By ratio: the order of a file is free. */
 static void sort_points(double *x, double *y, double *low, double *high, size_t n)
@@ -119,24 +129,25 @@ static enum ebb_status add_line(struct drawing *d, const struct line *l, const c
     for (size_t i = 0; i < failed; i++) /* one row of crosses for each line, under the edge */
         fy[i] = d->top - 0.035 * (d->top - d->bottom) * (1 + (double)d->failures);
     d->failures += failed > 0 && !is_reference;
-    d->series[d->count++] = (struct plot_series){.name = name,
-                                                 .style = PLOT_LINE_POINTS,
-                                                 .x = x,
-                                                 .y = y,
-                                                 .count = n,
-                                                 .color = color,
-                                                 .is_dashed = is_reference};
-    d->series[d->count++] = (struct plot_series){.name = name,
-                                                 .style = PLOT_INTERVALS,
-                                                 .x = x,
-                                                 .y = low,
-                                                 .y2 = high,
-                                                 .count = n,
-                                                 .color = color};
+    add_series(d, (struct plot_series){.name = name,
+                                       .style = PLOT_LINE_POINTS,
+                                       .x = x,
+                                       .y = y,
+                                       .count = n,
+                                       .color = color,
+                                       .is_dashed = is_reference});
+    add_series(d, (struct plot_series){.name = name,
+                                       .style = PLOT_INTERVALS,
+                                       .x = x,
+                                       .y = low,
+                                       .y2 = high,
+                                       .count = n,
+                                       .color = color});
     if (!is_reference)
-        d->series[d->count++] = (struct plot_series){
-            .style = PLOT_CROSSES, .x = fx, .y = fy, .count = failed, .color = color};
-    return EBB_OK;
+        add_series(d,
+                   (struct plot_series){
+                       .style = PLOT_CROSSES, .x = fx, .y = fy, .count = failed, .color = color});
+    return ebb_arena_status(d->arena, err);
 }
 
 /* The lowest and highest point of all lines; the panels of a chart share them. */
@@ -158,14 +169,16 @@ static void find_range(const struct harness_charts *w, double *bottom, double *t
     *bottom -= 0.04 * (*top - *bottom);
 }
 
-static size_t list_types(const struct harness_results *r, const char **types)
+/* Ways to keep a budget among settings from..to-1, each once; `types` has room for all. */
+static size_t list_types(const struct harness_results *r, size_t from, size_t to,
+                         const char **types)
 {
     size_t count = 0;
-    for (size_t i = 0; i < r->count; i++) {
+    for (size_t i = from; i < to; i++) {
         bool is_new = is_point(r, &r->settings[i]);
         for (size_t k = 0; k < count && is_new; k++)
             is_new = strcmp(types[k], r->settings[i].type) != 0;
-        if (is_new && count < MOST_TYPES)
+        if (is_new)
             types[count++] = r->settings[i].type;
     }
     return count;
@@ -179,36 +192,21 @@ struct scope {
     size_t type_count;
 };
 
-static bool has_model(const struct harness_results *r, const char *model, size_t *from, size_t *to)
+static enum ebb_status add_reference(struct drawing *d, const struct scope *s, const char *model,
+                                     const char *color, const struct harness_results *r,
+                                     struct ebb_error *err)
 {
-    for (size_t i = 0; i < r->count; i = harness_model_end(r, i))
-        if (strcmp(r->settings[i].model, model) == 0) {
-            *from = i;
-            *to = harness_model_end(r, i);
-            return true;
-        }
-    return false;
-}
-
-static enum ebb_status add_references(struct drawing *d, const struct scope *s, const char *model,
-                                      const char *color, struct ebb_error *err)
-{
-    for (size_t k = 0; k < s->what->reference_count; k++) {
-        const struct harness_results *r = &s->what->references[k];
-        const char *types[MOST_TYPES];
-        size_t from, to, count = list_types(r, types);
-        if (!has_model(r, model, &from, &to))
+    const char **types = ebb_arena_calloc(d->arena, r->count + 1, sizeof *types);
+    const char *name = s->model ? "published" : ebb_arena_printf(d->arena, "%s, published", model);
+    EBB_TRY(ebb_arena_status(d->arena, err));
+    for (size_t from = 0, to; from < r->count; from = to) {
+        to = harness_model_end(r, from);
+        if (!harness_same_model(r->settings[from].model, model))
             continue;
+        size_t count = list_types(r, from, to, types);
         for (size_t t = 0; t < count; t++) {
             struct line line = {r, from, to, types[t]};
-            bool is_there = false;
-            for (size_t i = from; i < to; i++)
-                is_there |= is_on(&line, i);
-            if (is_there)
-                EBB_TRY(add_line(d, &line,
-                                 s->model ? "published"
-                                          : ebb_arena_printf(d->arena, "%s, published", model),
-                                 color, true, err));
+            EBB_TRY(add_line(d, &line, name, color, true, err));
         }
     }
     return EBB_OK;
@@ -218,13 +216,8 @@ static enum ebb_status fill_slowdown(struct ebb_arena *arena, const struct scope
                                      struct plot_panel *panel, size_t *above, struct ebb_error *err)
 {
     const struct harness_results *r = s->what->results;
-    size_t most = (r->count + s->what->reference_count) * s->type_count * 3 + 8;
-    for (size_t k = 0; k < s->what->reference_count; k++)
-        most += s->what->references[k].count * 3 * MOST_TYPES;
     struct drawing d = {.arena = arena};
     find_range(s->what, &d.bottom, &d.top);
-    d.series = ebb_arena_calloc(arena, most, sizeof *d.series);
-    EBB_TRY(ebb_arena_status(arena, err));
     size_t order = 0;
     for (size_t from = 0; from < r->count; from = harness_model_end(r, from)) {
         const char *model = r->settings[from].model;
@@ -236,8 +229,9 @@ static enum ebb_status fill_slowdown(struct ebb_arena *arena, const struct scope
             const char *name = s->model ? s->types[t] : model;
             EBB_TRY(add_line(&d, &line, name, plot_color(name, order++), false, err));
         }
-        EBB_TRY(
-            add_references(&d, s, model, s->model ? "#555555" : plot_color(model, order - 1), err));
+        const char *color = s->model ? "#555555" : plot_color(model, order - 1);
+        for (size_t k = 0; k < s->what->reference_count; k++)
+            EBB_TRY(add_reference(&d, s, model, color, &s->what->references[k], err));
     }
     double left = INFINITY, right = -INFINITY;
     for (size_t i = 0; i < d.count; i++)
@@ -245,13 +239,14 @@ static enum ebb_status fill_slowdown(struct ebb_arena *arena, const struct scope
             left = fmin(left, d.series[i].x[k]);
             right = fmax(right, d.series[i].x[k]);
         }
-    double edge = right > left ? 0.04 * (right - left) : 0.1; /* points keep off the axes */
+    double edge = right > left ? 0.04 * (right - left) /* points keep off the axes */
+                               : 0.1 * fmax(1, fabs(left));
     struct plot_mark *one = ebb_arena_calloc(arena, 1, sizeof *one);
     if (one)
         *one = (struct plot_mark){.at = 1, .is_dashed = true, .label = "baseline"};
     if (d.failures)
-        d.series[d.count++] =
-            (struct plot_series){.name = "failed", .style = PLOT_CROSSES, .color = "#555555"};
+        add_series(
+            &d, (struct plot_series){.name = "failed", .style = PLOT_CROSSES, .color = "#555555"});
     *panel = (struct plot_panel){.title = s->model,
                                  .x_label = "budget, part of the baseline's peak",
                                  .y_label = "time over the baseline's",
@@ -270,10 +265,11 @@ static enum ebb_status fill_slowdown(struct ebb_arena *arena, const struct scope
 static enum ebb_status make_slowdown(struct ebb_arena *arena, const struct harness_charts *w,
                                      struct plot_chart *chart, struct ebb_error *err)
 {
-    const char **types = ebb_arena_calloc(arena, MOST_TYPES, sizeof *types);
+    const char **types = ebb_arena_calloc(arena, w->results->count + 1, sizeof *types);
     struct plot_panel *panels = ebb_arena_calloc(arena, w->results->count + 1, sizeof *panels);
     EBB_TRY(ebb_arena_status(arena, err));
-    size_t type_count = list_types(w->results, types), panel_count = 0, above = 0;
+    size_t type_count = list_types(w->results, 0, w->results->count, types), panel_count = 0,
+           above = 0;
     struct scope s = {.what = w, .types = types, .type_count = type_count};
     if (type_count == 0)
         return EBB_OK;

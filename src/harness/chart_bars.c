@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_GROUPS 32 /* bars beside each other, and bars of a batch size */
-
 /* ---- where time goes ------------------------------------------------------------------------ */
 
 /* Parts of the wall clock's time, from the bottom of a bar. */
@@ -44,7 +42,8 @@ static void split(const struct harness_setting *s, double out[PARTS])
 }
 
 struct group { /* the settings of one panel, in order */
-    const struct harness_setting *items[MOST_GROUPS];
+    const struct harness_setting **items;
+    const char **names; /* of their bars */
     size_t count;
 };
 
@@ -70,13 +69,8 @@ static bool is_before(const struct harness_setting *a, const struct harness_sett
 }
 
 /* Sweeps have baselines of every batch size; other charts the settings that are no sweep. */
-static bool belongs(const struct harness_results *r, size_t from, size_t to, size_t i,
-                    enum harness_chart kind)
+static bool belongs(const struct harness_setting *s, bool is_swept, enum harness_chart kind)
 {
-    const struct harness_setting *s = &r->settings[i];
-    bool is_swept = false;
-    for (size_t k = from; k < to; k++)
-        is_swept |= harness_is_sweep(&r->settings[k]);
     if (harness_is_baseline(s))
         return kind == HARNESS_CHART_BREAKDOWN ? !is_swept : is_swept;
     return harness_is_sweep(s) == (kind != HARNESS_CHART_BREAKDOWN);
@@ -85,9 +79,12 @@ static bool belongs(const struct harness_results *r, size_t from, size_t to, siz
 static void collect(const struct harness_results *r, size_t from, size_t to,
                     enum harness_chart kind, struct group *g)
 {
+    bool is_swept = false;
+    for (size_t i = from; i < to; i++)
+        is_swept |= harness_is_sweep(&r->settings[i]);
     g->count = 0;
     for (size_t i = from; i < to; i++) {
-        if (!belongs(r, from, to, i, kind) || g->count == MOST_GROUPS)
+        if (!belongs(&r->settings[i], is_swept, kind))
             continue;
         size_t at = g->count++;
         for (; at > 0 && is_before(&r->settings[i], g->items[at - 1], kind); at--)
@@ -109,19 +106,33 @@ static bool has_types(const struct group *g)
     return false;
 }
 
-static const char *bar_name(struct ebb_arena *arena, const struct group *g, size_t i,
-                            enum harness_chart kind)
+static const char *batch_text(struct ebb_arena *arena, double size)
 {
-    const struct harness_setting *s = g->items[i];
-    const char *type = has_types(g) ? s->type : "", *gap = *type ? " " : "";
+    return isnan(size) ? "-" : ebb_arena_printf(arena, "%g", size);
+}
+
+static const char *bar_name(struct ebb_arena *arena, const struct harness_setting *s,
+                            const char *type, enum harness_chart kind)
+{
+    const char *gap = *type ? " " : "";
     const char *budget = harness_is_baseline(s) ? "baseline"
                          : isfinite(s->ratio) && s->ratio > 0
                              ? ebb_arena_printf(arena, "%s%s%.3g", type, gap, s->ratio)
                              : ebb_arena_printf(arena, "%s%s%s", type, gap,
                                                 harness_budget_text(arena, s->memory_budget));
     return kind == HARNESS_CHART_SWEEP
-               ? ebb_arena_printf(arena, "%g, %s", s->batch_size, budget ? budget : "")
+               ? ebb_arena_printf(arena, "%s, %s", batch_text(arena, s->batch_size),
+                                  budget ? budget : "")
                : budget;
+}
+
+static enum ebb_status name_bars(struct ebb_arena *arena, struct group *g, enum harness_chart kind,
+                                 struct ebb_error *err)
+{
+    bool is_mixed = has_types(g);
+    for (size_t i = 0; i < g->count; i++)
+        g->names[i] = bar_name(arena, g->items[i], is_mixed ? g->items[i]->type : "", kind);
+    return ebb_arena_status(arena, err);
 }
 
 struct room { /* of one panel, in the arena */
@@ -131,18 +142,20 @@ struct room { /* of one panel, in the arena */
     const char **names;
 };
 
-static enum ebb_status make_room(struct ebb_arena *arena, struct room *m, struct ebb_error *err)
+/* For `bars` bars beside each other, or in so many rows. */
+static enum ebb_status make_room(struct ebb_arena *arena, size_t bars, struct room *m,
+                                 struct ebb_error *err)
 {
     *m = (struct room){0};
-    m->series = ebb_arena_calloc(arena, PARTS + MOST_GROUPS * 2 + 2, sizeof *m->series);
-    m->names = ebb_arena_calloc(arena, MOST_GROUPS, sizeof *m->names);
-    m->x = harness_doubles(arena, MOST_GROUPS);
-    m->low = harness_doubles(arena, MOST_GROUPS);
-    m->high = harness_doubles(arena, MOST_GROUPS);
-    m->fx = harness_doubles(arena, MOST_GROUPS * MOST_GROUPS);
-    m->fy = harness_doubles(arena, MOST_GROUPS * MOST_GROUPS);
+    m->series = ebb_arena_calloc(arena, PARTS + 2 * bars + 2, sizeof *m->series);
+    m->names = ebb_arena_calloc(arena, bars + 1, sizeof *m->names);
+    m->x = harness_doubles(arena, bars);
+    m->low = harness_doubles(arena, bars);
+    m->high = harness_doubles(arena, bars);
+    m->fx = harness_doubles(arena, bars);
+    m->fy = harness_doubles(arena, bars);
     for (int k = 0; k < PARTS; k++)
-        m->y[k] = harness_doubles(arena, MOST_GROUPS);
+        m->y[k] = harness_doubles(arena, bars);
     return ebb_arena_status(arena, err);
 }
 
@@ -162,15 +175,15 @@ static enum ebb_status fill_parts(struct ebb_arena *arena, const struct group *g
                                   struct ebb_error *err)
 {
     struct room m;
-    size_t failed = 0, measured = 0;
+    size_t failed = 0;
     bool is_used[PARTS] = {false};
     double most = 0;
-    EBB_TRY(make_room(arena, &m, err));
+    EBB_TRY(make_room(arena, g->count, &m, err));
     for (size_t i = 0; i < g->count; i++) {
         double split_[PARTS] = {0};
         struct harness_point wall = harness_setting_point(g->items[i], HARNESS_TIME);
         m.x[i] = (double)i;
-        m.names[i] = bar_name(arena, g, i, kind);
+        m.names[i] = g->names[i];
         most = wall.value > most ? wall.value : most;
         if (!isfinite(wall.value))
             m.fx[failed++] = (double)i;
@@ -178,7 +191,6 @@ static enum ebb_status fill_parts(struct ebb_arena *arena, const struct group *g
             split(g->items[i], split_);
         m.low[i] = isfinite(wall.low) ? wall.low : NAN;
         m.high[i] = isfinite(wall.high) ? wall.high : NAN;
-        measured += isfinite(wall.value);
         for (int k = 0; k < PARTS; k++) {
             m.y[k][i] = split_[k];
             is_used[k] |= split_[k] > 0;
@@ -213,22 +225,47 @@ static enum ebb_status fill_parts(struct ebb_arena *arena, const struct group *g
                                  .is_stacked = true,
                                  .x_ticks = m.names,
                                  .x_tick_count = g->count};
-    return measured || failed ? ebb_arena_status(arena, err) : EBB_OK;
+    return EBB_OK;
 }
 
 /* ---- samples per second --------------------------------------------------------------------- */
 
-static size_t place_of(double *list, size_t *count, double value)
+#define MOST_BARS 100000 /* of a panel */
+
+static bool is_same_size(double a, double b)
 {
-    size_t at = 0;
-    while (at < *count && list[at] < value)
-        at++;
-    if (at < *count && list[at] == value)
-        return at;
-    memmove(&list[at + 1], &list[at], (*count - at) * sizeof *list);
-    list[at] = value;
-    ++*count;
-    return at;
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* Sizes in order, each once; one that nobody told comes last. */
+static size_t list_sizes(const struct group *g, double *sizes)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        double size = g->items[i]->batch_size;
+        size_t at = 0;
+        while (at < count && (sizes[at] < size || (isnan(size) && !isnan(sizes[at]))))
+            at++;
+        if (at < count && is_same_size(sizes[at], size))
+            continue;
+        memmove(&sizes[at + 1], &sizes[at], (count - at) * sizeof *sizes);
+        sizes[at] = size;
+        count++;
+    }
+    return count;
+}
+
+static size_t list_names(const struct group *g, const char **names)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        size_t k = 0;
+        while (k < count && strcmp(names[k], g->names[i]) != 0)
+            k++;
+        if (k == count)
+            names[count++] = g->names[i];
+    }
+    return count;
 }
 
 /* Throughput as published for baselines and sweeps, else worked out. */
@@ -242,64 +279,74 @@ static struct harness_point throughput(const struct harness_setting *s)
     return (struct harness_point){one / time.value, one / time.high, one / time.low};
 }
 
+struct bars { /* of one name, one per batch size */
+    double *x, *y, *low, *high;
+};
+
+static enum ebb_status make_bars(struct ebb_arena *arena, size_t count, struct bars *b,
+                                 struct ebb_error *err)
+{
+    *b = (struct bars){harness_doubles(arena, count), harness_doubles(arena, count),
+                       harness_doubles(arena, count), harness_doubles(arena, count)};
+    EBB_TRY(ebb_arena_status(arena, err));
+    for (size_t i = 0; i < count; i++) {
+        b->x[i] = (double)i;
+        b->y[i] = b->low[i] = b->high[i] = NAN;
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status fill_throughput(struct ebb_arena *arena, const struct group *g,
                                        struct plot_panel *panel, struct ebb_error *err)
 {
-    double sizes[MOST_GROUPS + 1];
-    const char *names[MOST_GROUPS];
-    size_t size_count = 0, name_count = 0, failed = 0;
     struct room m;
-    EBB_TRY(make_room(arena, &m, err));
-    for (size_t i = 0; i < g->count; i++) {
-        const char *name = bar_name(arena, g, i, HARNESS_CHART_THROUGHPUT);
-        size_t k = 0;
-        while (name && k < name_count && strcmp(names[k], name) != 0)
-            k++;
-        if (name && k == name_count)
-            names[name_count++] = name;
-        place_of(sizes, &size_count, g->items[i]->batch_size);
-    }
-    EBB_TRY(ebb_arena_status(arena, err));
+    size_t failed = 0;
+    EBB_TRY(make_room(arena, g->count, &m, err));
+    const char **names = m.names;
+    double *sizes = m.x;
+    size_t size_count = list_sizes(g, sizes), name_count = list_names(g, names);
+    if (name_count > MOST_BARS / size_count)
+        return ebb_fail(
+            err, EBB_EINPUT,
+            "model %s: %zu budgets with %zu batch sizes are more bars than a chart holds",
+            g->items[0]->model, name_count, size_count);
     for (size_t k = 0; k < name_count; k++) {
-        double *x = harness_doubles(arena, size_count), *y = harness_doubles(arena, size_count),
-               *low = harness_doubles(arena, size_count),
-               *high = harness_doubles(arena, size_count);
-        EBB_TRY(ebb_arena_status(arena, err));
-        for (size_t b = 0; b < size_count; b++) {
-            x[b] = (double)b;
-            y[b] = low[b] = high[b] = NAN;
-            for (size_t i = 0; i < g->count; i++) {
-                const char *name = bar_name(arena, g, i, HARNESS_CHART_THROUGHPUT);
-                if (g->items[i]->batch_size != sizes[b] || !name || strcmp(name, names[k]) != 0)
-                    continue;
-                struct harness_point p = throughput(g->items[i]);
-                y[b] = p.value;
-                low[b] = p.low;
-                high[b] = p.high;
-                if (isfinite(p.value))
-                    continue;
-                m.fx[failed] = (double)b - 0.39 + 0.78 * ((double)k + 0.5) / (double)name_count;
-                m.fy[failed++] = 0;
-            }
+        struct bars bars;
+        EBB_TRY(make_bars(arena, size_count, &bars, err));
+        for (size_t i = 0; i < g->count; i++) {
+            size_t b = 0;
+            if (strcmp(g->names[i], names[k]) != 0)
+                continue;
+            while (!is_same_size(sizes[b], g->items[i]->batch_size))
+                b++;
+            struct harness_point p = throughput(g->items[i]);
+            bars.y[b] = p.value;
+            bars.low[b] = p.low;
+            bars.high[b] = p.high;
+            if (isfinite(p.value))
+                continue;
+            m.fx[failed] = (double)b - 0.39 + 0.78 * ((double)k + 0.5) / (double)name_count;
+            m.fy[failed++] = 0;
         }
         m.series[m.count++] = (struct plot_series){
-            .name = names[k], .style = PLOT_BARS, .x = x, .y = y, .count = size_count};
+            .name = names[k], .style = PLOT_BARS, .x = bars.x, .y = bars.y, .count = size_count};
         m.series[m.count++] = (struct plot_series){.name = names[k],
                                                    .style = PLOT_INTERVALS,
-                                                   .x = x,
-                                                   .y = low,
-                                                   .y2 = high,
+                                                   .x = bars.x,
+                                                   .y = bars.low,
+                                                   .y2 = bars.high,
                                                    .count = size_count};
     }
     add_failures(&m, failed);
-    for (size_t b = 0; b < size_count; b++)
-        m.names[b] = ebb_arena_printf(arena, "%g", sizes[b]);
+    const char **ticks = ebb_arena_calloc(arena, size_count + 1, sizeof *ticks);
+    for (size_t b = 0; ticks && b < size_count; b++)
+        ticks[b] = batch_text(arena, sizes[b]);
     *panel = (struct plot_panel){.title = g->items[0]->model,
                                  .x_label = "batch size",
                                  .y_label = "samples per second",
                                  .series = m.series,
                                  .series_count = m.count,
-                                 .x_ticks = m.names,
+                                 .x_ticks = ticks,
                                  .x_tick_count = size_count};
     return ebb_arena_status(arena, err);
 }
@@ -313,18 +360,22 @@ enum ebb_status harness_chart_bars(struct ebb_arena *arena, const struct harness
                                                        "Where the time goes, by batch size"};
     const struct harness_results *r = w->results;
     struct plot_panel *panels = ebb_arena_calloc(arena, r->count + 1, sizeof *panels);
-    struct group *g = ebb_arena_calloc(arena, 1, sizeof *g);
+    struct group g = {.items = ebb_arena_calloc(arena, r->count + 1, sizeof *g.items)};
     size_t count = 0;
     EBB_TRY(ebb_arena_status(arena, err));
     for (size_t from = 0; from < r->count; from = harness_model_end(r, from)) {
-        collect(r, from, harness_model_end(r, from), kind, g);
+        collect(r, from, harness_model_end(r, from), kind, &g);
+        g.names = ebb_arena_calloc(arena, g.count + 1, sizeof *g.names);
+        EBB_TRY(ebb_arena_status(arena, err));
         bool has_trial = false;
-        for (size_t i = 0; i < g->count; i++)
-            has_trial |= !harness_is_baseline(g->items[i]);
+        for (size_t i = 0; i < g.count; i++)
+            has_trial |= !harness_is_baseline(g.items[i]);
         if (!has_trial)
             continue;
-        EBB_TRY(kind == HARNESS_CHART_THROUGHPUT ? fill_throughput(arena, g, &panels[count], err)
-                                                 : fill_parts(arena, g, kind, &panels[count], err));
+        EBB_TRY(name_bars(arena, &g, kind, err));
+        EBB_TRY(kind == HARNESS_CHART_THROUGHPUT
+                    ? fill_throughput(arena, &g, &panels[count], err)
+                    : fill_parts(arena, &g, kind, &panels[count], err));
         count++;
     }
     chart->title = titles[kind];

@@ -5,7 +5,6 @@
 #include "harness/chart.h"
 
 bool harness_is_sweep(const struct harness_setting *setting);
-bool harness_is_baseline(const struct harness_setting *setting);
 bool harness_same_type(const struct harness_setting *a, const struct harness_setting *b);
 /* In the arena; NULL when memory is out (ebb_arena_status). */
 double *harness_doubles(struct ebb_arena *arena, size_t count);

@@ -4,29 +4,20 @@
 #include <math.h>
 #include <string.h>
 
-#include "nn/nn.h"
-
 #define SAME_RATIO 0.005 /* budgets that are this near are the same */
 
-/* Published names are aliases of the zoo's. */
-static const char *canonical(const char *model)
-{
-    const struct nn_model *m = nn_model_find(model);
-    return m ? m->name : model;
-}
+/* A setting of A, and which settings of B are like it. */
+struct likeness {
+    const struct harness_setting *a;
+    const char *only; /* the only type of the model in B besides baselines; NULL: none or several */
+};
 
-static bool is_baseline(const struct harness_setting *s)
-{
-    return strcmp(s->type, "baseline") == 0;
-}
-
-/* The only type of a model besides baselines; NULL: none or several. */
 static const char *only_type(const struct harness_results *r, const char *model)
 {
     const char *type = NULL;
     for (size_t i = 0; i < r->count; i++) {
         const struct harness_setting *s = &r->settings[i];
-        if (is_baseline(s) || strcmp(canonical(s->model), canonical(model)) != 0)
+        if (harness_is_baseline(s) || !harness_same_model(s->model, model))
             continue;
         if (type && strcmp(type, s->type) != 0)
             return NULL;
@@ -35,28 +26,25 @@ static const char *only_type(const struct harness_results *r, const char *model)
     return type;
 }
 
-static bool is_comparable(const struct harness_results *b, const struct harness_setting *a,
-                          const struct harness_setting *s)
+static bool is_comparable(const struct likeness *l, const struct harness_setting *s)
 {
-    const char *only = only_type(b, a->model);
-    return strcmp(canonical(a->model), canonical(s->model)) == 0 &&
-           is_baseline(a) == is_baseline(s) &&
-           (is_baseline(a) || strcmp(a->type, s->type) == 0 ||
-            (only && strcmp(only, s->type) == 0));
+    const struct harness_setting *a = l->a;
+    if (harness_is_baseline(a) != harness_is_baseline(s) || !harness_same_model(a->model, s->model))
+        return false;
+    return harness_is_baseline(a) || strcmp(a->type, s->type) == 0 ||
+           (l->only && strcmp(l->only, s->type) == 0);
 }
 
 /* B's slowdown at a ratio: measured there, or on the straight line between its neighbours. */
 static struct harness_point slowdown_at(const struct harness_results *b,
-                                        const struct harness_setting *a, double ratio,
+                                        const struct likeness *like, double ratio,
                                         struct harness_pair *pair)
 {
-    struct harness_point below = {NAN, NAN, NAN}, above = {NAN, NAN, NAN};
+    const struct harness_setting *below = NULL, *above = NULL;
     double low = -INFINITY, high = INFINITY;
     for (size_t i = 0; i < b->count; i++) {
         const struct harness_setting *s = &b->settings[i];
-        double at = harness_setting_ratio(b, s);
-        if (!is_comparable(b, a, s) || isnan(at))
-            continue;
+        double at = is_comparable(like, s) ? harness_setting_ratio(b, s) : NAN;
         if (fabs(at - ratio) < SAME_RATIO) {
             pair->b_error = s->error;
             return harness_slowdown(b, s);
@@ -65,28 +53,29 @@ static struct harness_point slowdown_at(const struct harness_results *b,
             continue;
         if (at < ratio && at > low) {
             low = at;
-            below = harness_slowdown(b, s);
+            below = s;
         }
         if (at > ratio && at < high) {
             high = at;
-            above = harness_slowdown(b, s);
+            above = s;
         }
     }
-    double part = (ratio - low) / (high - low);
-    pair->is_between = isfinite(low) && isfinite(high);
+    pair->is_between = below && above;
     if (!pair->is_between)
         return (struct harness_point){NAN, NAN, NAN};
-    return (struct harness_point){below.value + part * (above.value - below.value),
-                                  below.low + part * (above.low - below.low),
-                                  below.high + part * (above.high - below.high)};
+    struct harness_point l = harness_slowdown(b, below), h = harness_slowdown(b, above);
+    double part = (ratio - low) / (high - low);
+    return (struct harness_point){l.value + part * (h.value - l.value),
+                                  l.low + part * (h.low - l.low),
+                                  l.high + part * (h.high - l.high)};
 }
 
 static struct harness_point baseline_ms(const struct harness_results *b,
-                                        const struct harness_setting *a)
+                                        const struct likeness *like)
 {
     for (size_t i = 0; i < b->count; i++) {
         const struct harness_setting *s = &b->settings[i];
-        if (is_comparable(b, a, s) && !s->error && s->batch_size == a->batch_size)
+        if (is_comparable(like, s) && !s->error && s->batch_size == like->a->batch_size)
             return harness_setting_point(s, HARNESS_TIME);
     }
     return (struct harness_point){NAN, NAN, NAN};
@@ -100,14 +89,18 @@ enum ebb_status harness_compare(struct ebb_arena *arena, const struct harness_re
         .items = ebb_arena_calloc(arena, a->count + 1, sizeof *pairs->items)};
     if (!pairs->items)
         return ebb_no_memory(err, a->count * sizeof *pairs->items);
+    const char *only = NULL;
     for (size_t i = 0; i < a->count; i++) {
         const struct harness_setting *s = &a->settings[i];
+        bool is_known = i > 0 && strcmp(s->model, a->settings[i - 1].model) == 0;
+        struct likeness like = {s, is_known ? only : only_type(b, s->model)};
+        only = like.only;
         struct harness_pair *p = &pairs->items[pairs->count++];
         *p = (struct harness_pair){
-            .a = s, .ratio = harness_setting_ratio(a, s), .is_baseline = is_baseline(s)};
+            .a = s, .ratio = harness_setting_ratio(a, s), .is_baseline = harness_is_baseline(s)};
         p->a_value =
             p->is_baseline ? harness_setting_point(s, HARNESS_TIME) : harness_slowdown(a, s);
-        p->b_value = p->is_baseline ? baseline_ms(b, s) : slowdown_at(b, s, p->ratio, p);
+        p->b_value = p->is_baseline ? baseline_ms(b, &like) : slowdown_at(b, &like, p->ratio, p);
     }
     return EBB_OK;
 }

@@ -78,6 +78,7 @@ void harness_row_write(const struct harness_row *row, struct ebb_str *out)
         if (!isnan(row->values[m]))
             ebb_jsonw_key_double(&w, harness_measure_info[m].name, row->values[m]);
     ebb_jsonw_key_string(&w, "gradients_sha256", row->gradients);
+    ebb_jsonw_key_string(&w, "decided_by", row->decided_by);
     ebb_jsonw_object_end(&w);
 }
 
@@ -97,6 +98,8 @@ enum ebb_status harness_row_read(const char *line, struct harness_row *row, stru
             row->values[m] = ebb_doc_double(root, harness_measure_info[m].name, NAN);
         snprintf(row->gradients, sizeof row->gradients, "%s",
                  ebb_doc_string(root, "gradients_sha256", ""));
+        snprintf(row->decided_by, sizeof row->decided_by, "%s",
+                 ebb_doc_string(root, "decided_by", ""));
     }
     ebb_arena_fini(&arena);
     return status;
@@ -159,6 +162,15 @@ static enum ebb_status make_trial(struct work *w, struct ebb_error *err)
 static double ms(uint64_t ns)
 {
     return (double)ns / 1e6;
+}
+
+/* What made the plan, or decided; and what could not, where something else had to. */
+static void name_way(const struct work *w, struct harness_row *row)
+{
+    const char *asked = ebb_doc_string(ebb_doc_get(w->q->sections, "memory"), "policy", "unified");
+    bool is_other = w->state.is_fallback;
+    snprintf(row->decided_by, sizeof row->decided_by, "%.31s%s%.31s", w->state.how,
+             is_other ? HARNESS_INSTEAD : "", is_other ? asked : "");
 }
 
 static void fill_row(const struct work *w, const struct train_repetition *r,
@@ -284,6 +296,7 @@ static enum ebb_status repeat_all(struct work *w, struct ebb_error *err)
         row.num_retries = q->num_retries;
         fill_row(w, &r, &row);
         row.values[HARNESS_PAIR_TIME] = w->beside ? ms(beside.device_ns) : NAN;
+        name_way(w, &row);
         EBB_TRY(say(w, &row, err));
     }
     return q->costs_to || q->log_to ? time_ops(w, &row, err) : EBB_OK;

@@ -58,13 +58,36 @@ static void add_name(const struct harness_setting *s, struct ebb_str *name)
                        isnan(s->batch_size) ? 0 : s->batch_size, budget);
 }
 
-enum ebb_status harness_write_rows(const char *folder, const struct harness_setting *setting,
+/* The published name tells neither the batch size of a ratio nor the switches of a policy. */
+static size_t count_namesakes(const struct harness_results *r, const struct ebb_str *name)
+{
+    const struct harness_setting *last = &r->settings[r->count - 1];
+    size_t count = 0;
+    for (const struct harness_setting *s = r->settings; s < last; s++) {
+        struct ebb_str other = {0};
+        if (s->command_id != last->command_id || strcmp(s->model, last->model) != 0)
+            continue;
+        add_name(s, &other);
+        count += strcmp(ebb_str_c(&other), ebb_str_c(name)) == 0;
+        ebb_str_fini(&other);
+    }
+    return count;
+}
+
+enum ebb_status harness_write_rows(const char *folder, const struct harness_results *results,
                                    const struct harness_rows *rows, struct ebb_error *err)
 {
-    struct ebb_str path = {0}, text = {0};
-    ebb_str_printf(&path, "%s/cmd-%" PRId64 "-", folder, setting->command_id);
-    add_name(setting, &path);
-    ebb_str_printf(&path, "-%s.csv", setting->model);
+    const struct harness_setting *setting = &results->settings[results->count - 1];
+    struct ebb_str path = {0}, name = {0}, text = {0};
+    add_name(setting, &name);
+    size_t before = count_namesakes(results, &name);
+    ebb_str_printf(&path, "%s/cmd-%" PRId64 "-%s-%s", folder, setting->command_id, ebb_str_c(&name),
+                   setting->model);
+    if (before)
+        ebb_str_printf(&path, "-%zu", before + 1);
+    ebb_str_add(&path, ".csv");
+    path.failed |= name.failed;
+    ebb_str_fini(&name);
     harness_rows_write(rows, setting->params, &text);
     enum ebb_status status = ebb_str_status(&path, err);
     EBB_THEN(status, ebb_str_status(&text, err));
@@ -159,6 +182,7 @@ static enum ebb_status write_errors(const char *folder, const struct harness_res
             ebb_jsonw_object(&w);
             ebb_jsonw_key_int(&w, "command_id", s->command_id);
             ebb_doc_write_key(s->params, &w, "specific_params");
+            ebb_jsonw_key_int(&w, "input", s->error_input);
             ebb_jsonw_key_string(&w, "message", s->error);
             ebb_jsonw_object_end(&w);
         }
@@ -169,8 +193,8 @@ static enum ebb_status write_errors(const char *folder, const struct harness_res
     return write_file(folder, "errors.json", &out, err);
 }
 
-static enum ebb_status write_status(const char *folder, const struct harness_results *r,
-                                    struct ebb_error *err)
+enum ebb_status harness_write_status(const char *folder, const struct harness_results *r,
+                                     const char *failure, struct ebb_error *err)
 {
     struct ebb_str out = {0};
     struct ebb_json_writer w;
@@ -181,8 +205,8 @@ static enum ebb_status write_status(const char *folder, const struct harness_res
     snprintf(message, sizeof message, "%zu of %zu settings failed", errors, r->count);
     ebb_jsonw_init(&w, &out, 1);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key_bool(&w, "success", true);
-    ebb_jsonw_key_string(&w, "message", errors ? message : "success");
+    ebb_jsonw_key_bool(&w, "success", failure == NULL);
+    ebb_jsonw_key_string(&w, "message", failure ? failure : errors ? message : "success");
     ebb_jsonw_object_end(&w);
     return write_file(folder, "status.json", &out, err);
 }
@@ -197,5 +221,5 @@ enum ebb_status harness_write_all(const char *folder, const struct harness_resul
     ebb_str_fini(&path);
     EBB_THEN(status, write_summary(folder, results, err));
     EBB_THEN(status, write_errors(folder, results, err));
-    return status == EBB_OK ? write_status(folder, results, err) : status;
+    return status == EBB_OK ? harness_write_status(folder, results, NULL, err) : status;
 }

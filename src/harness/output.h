@@ -15,11 +15,15 @@ void harness_clock_start(struct harness_clock *clock);
 enum ebb_status harness_clock_stop(struct ebb_arena *arena, const struct harness_clock *clock,
                                    struct harness_results *results, struct ebb_error *err);
 
-/* The repetitions of a setting under the published name of their file. */
-enum ebb_status harness_write_rows(const char *folder, const struct harness_setting *setting,
+/* The repetitions of the last setting under the published name of their file, with a number where
+ * an earlier one of the same command has that name. */
+enum ebb_status harness_write_rows(const char *folder, const struct harness_results *results,
                                    const struct harness_rows *rows, struct ebb_error *err);
 /* data.json, summary.json, errors.json, status.json */
 enum ebb_status harness_write_all(const char *folder, const struct harness_results *results,
                                   struct ebb_error *err);
+/* status.json alone; `failure` (NULL: none) is why the run ended early. */
+enum ebb_status harness_write_status(const char *folder, const struct harness_results *results,
+                                     const char *failure, struct ebb_error *err);
 
 #endif

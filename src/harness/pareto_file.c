@@ -11,7 +11,7 @@
 #include "nn/nn.h"
 #include "planner/planner.h"
 
-enum { MOST_SETTINGS = 4096 };
+enum { MOST_SETTINGS = 4096, MOST_MODELS = 1000 };
 #define MAX_FILE ((size_t)4 << 20)
 #define PLAIN_TIMEOUT 60 /* seconds of a trial whose command says nothing */
 
@@ -140,21 +140,27 @@ static bool is_note(const char *key)
     return strncmp(key, "note", 4) == 0;
 }
 
-/* Its notes, each with a warning, as words. NULL: none. */
-static const char *notes_of(struct reader *r, const struct ebb_path *path,
-                            const struct ebb_doc_node *map)
+/* The mapping without its notes, of which each gets a warning; places stay. */
+static const struct ebb_doc_node *without_notes(struct reader *r, const struct ebb_path *path,
+                                                const struct ebb_doc_node *map)
 {
-    struct ebb_str words = {0};
+    struct ebb_doc_node *copy = ebb_reading_node(r->reading, EBB_DOC_MAP, map);
+    const struct ebb_doc_node **keys = ebb_reading_alloc(r->reading, map->count + 1, sizeof *keys);
+    const struct ebb_doc_node **items =
+        ebb_reading_alloc(r->reading, map->count + 1, sizeof *items);
+    if (!copy || !keys || !items)
+        return map;
     for (size_t i = 0; i < map->count; i++) {
         struct ebb_path at = ebb_path_key(path, map->keys[i]);
-        if (!is_note(map->keys[i]->text))
+        if (is_note(map->keys[i]->text)) {
+            warn(r, &at, map->items[i], "a note, read by nobody");
             continue;
-        ebb_words_add(&words, map->keys[i]->text);
-        warn(r, &at, map->items[i], "a note, read by nobody");
+        }
+        keys[copy->count] = map->keys[i];
+        items[copy->count++] = map->items[i];
     }
-    const char *copy =
-        words.length ? ebb_arena_strndup(r->reading->arena, words.data, words.length) : NULL;
-    ebb_str_fini(&words);
+    copy->keys = keys;
+    copy->items = items;
     return copy;
 }
 
@@ -162,9 +168,8 @@ static const char *notes_of(struct reader *r, const struct ebb_path *path,
 static void check_keys(struct reader *r, const struct ebb_path *path,
                        const struct ebb_doc_node *map)
 {
-    struct ebb_section section = {
-        .table = &command_keys, .what = "a command", .also = notes_of(r, path, map)};
-    ebb_keys_check(r->reading, &section, path, map);
+    struct ebb_section section = {.table = &command_keys, .what = "a command"};
+    ebb_keys_check(r->reading, &section, path, without_notes(r, path, map));
 }
 
 const char *pareto_expand_home(struct ebb_arena *arena, const char *path)
@@ -373,12 +378,14 @@ static void unfold(struct reader *r, const struct ebb_path *path, const char *mo
         if (!is_list || ebb_words_find("type kind input_params config", map->keys[i]->text,
                                        strlen(map->keys[i]->text), NULL))
             continue;
-        lists[i] = distinct(r, map->items[i]);
+        bool is_short = map->items[i]->count <= MOST_SETTINGS;
+        if (is_short)
+            lists[i] = distinct(r, map->items[i]);
         if (map->items[i]->count == 0)
             ebb_reading_error(r->reading, &at, map->items[i],
                               "found an empty list, allowed: a value, or a list of at least one");
         total *= lists[i] && lists[i]->count ? lists[i]->count : 1;
-        if (total > MOST_SETTINGS || r->file->count + total > MOST_SETTINGS) {
+        if (!is_short || total > MOST_SETTINGS || r->file->count + total > MOST_SETTINGS) {
             ebb_reading_error(r->reading, &at, map->items[i],
                               "the lists of this file make more than %d settings", MOST_SETTINGS);
             return;
@@ -506,7 +513,14 @@ static void read_models(struct reader *r, const struct ebb_doc_node *root)
     struct harness_pareto *f = r->file;
     const struct ebb_doc_node *list = ebb_doc_given(root, "models");
     struct ebb_path models = {.key = "models"}, settings = {.key = "dtr_settings"};
+    if (f->model_count > MOST_MODELS) {
+        ebb_reading_error(r->reading, &models, list, "found %zu models, allowed: at most %d",
+                          f->model_count, MOST_MODELS);
+        return;
+    }
     sort_models(r);
+    if (list && list->kind == EBB_DOC_STRING)
+        pareto_model_check(r->reading, &models, list, list->text);
     for (size_t i = 0; list && list->kind == EBB_DOC_LIST && i < list->count; i++) {
         struct ebb_path at = ebb_path_item(&models, list, i);
         if (list->items[i]->kind == EBB_DOC_STRING)
@@ -581,8 +595,8 @@ enum ebb_status harness_pareto_parse(struct ebb_arena *arena, const char *name, 
         ebb_reading_refuse(&reading, NULL, root, "a mapping");
         return ebb_reading_end(&reading, err);
     }
-    struct ebb_section section = {.table = &file_keys, .also = notes_of(&r, NULL, root)};
-    ebb_keys_read(&reading, &section, NULL, root, root, f);
+    struct ebb_section section = {.table = &file_keys};
+    ebb_keys_read(&reading, &section, NULL, without_notes(&r, NULL, root), root, f);
     tell_published(&r, root, is_cuda);
     if (f->dtr_settings) {
         read_defaults(&r);

@@ -30,10 +30,16 @@ struct memo {
     struct memo *next;
 };
 
+struct log_name { /* of a log that this run writes */
+    const char *path;
+    struct log_name *next;
+};
+
 struct session {
     struct runner r;
     struct ebb_doc_node *machine;
     struct memo *memos;
+    struct log_name *logs;
     struct harness_results *results;
     int lock;
 };
@@ -259,19 +265,39 @@ static enum ebb_status run_baseline(struct session *s, const struct harness_setu
 
 /* ---- a setting ------------------------------------------------------------------------------- */
 
-/* "<model>-<batch>-<budget or inf>-<seed>.log" */
+static bool is_taken(const struct session *s, const char *path)
+{
+    for (const struct log_name *l = s->logs; l; l = l->next)
+        if (strcmp(l->path, path) == 0)
+            return true;
+    return false;
+}
+
+/* "<model>-<batch>-<budget or inf>-<seed>-<type>.log"; settings that differ in something else get a
+ * number. NULL: it wants none, or memory is out, which the arena knows. */
 static const char *log_path(struct session *s, const struct harness_setup *setup, int64_t input,
                             double budget)
 {
-    const char *dest = s->r.file->log_dest;
-    char text[32] = "inf";
+    const char *dest = s->r.file->log_dest, *path = NULL;
+    char text[32] = "inf", number[24] = "";
     if (budget >= 0)
         snprintf(text, sizeof text, "%.0f", budget);
     if (!setup->save_logs && setup->kind != PARETO_GET_LOG)
         return NULL;
-    return ebb_arena_printf(s->r.arena, "%s/%s-%" PRId64 "-%s-%" PRIu64 "-%s.log",
-                            dest ? dest : s->r.how->folder, setup->model, setup->batch_size, text,
-                            s->r.seed + (uint64_t)input, setup->type_name);
+    for (unsigned n = 2; !path || is_taken(s, path); n++) {
+        path = ebb_arena_printf(s->r.arena, "%s/%s-%" PRId64 "-%s-%" PRIu64 "-%s%s.log",
+                                dest ? dest : s->r.how->folder, setup->model, setup->batch_size,
+                                text, s->r.seed + (uint64_t)input, setup->type_name, number);
+        if (!path)
+            return NULL;
+        snprintf(number, sizeof number, "-%u", n);
+    }
+    struct log_name *name = ebb_arena_calloc(s->r.arena, 1, sizeof *name);
+    if (!name)
+        return NULL;
+    *name = (struct log_name){path, s->logs};
+    s->logs = name;
+    return path;
 }
 
 struct input_work { /* of one trial */
@@ -301,15 +327,17 @@ static enum ebb_status measure_input(struct session *s, struct input_work *w, st
         if (!base->error)
             prices = trial_path(&s->r, &base_trial, TRIAL_COSTS);
     }
+    w->setting->error_input = w->input;
     if (setup->kind == PARETO_RATIO && base->error) {
         w->setting->error = ebb_arena_printf(s->r.arena, "its baseline failed: %s", base->error);
         return EBB_OK;
     }
     if (setup->kind == PARETO_RATIO)
-        budget = floor(setup->ratio * peak);
+        budget = fmax(1, floor(setup->ratio * peak));
     EBB_TRY(make_trial(s, setup, w->input, budget, peak, prices, &t, err));
     t.wants_costs = setup->type == PARETO_BASELINE;
     t.log_to = log_path(s, setup, w->input, budget);
+    EBB_TRY(ebb_arena_status(s->r.arena, err));
     EBB_TRY(run_once(s, &t, &result, err));
     if (result->error) {
         w->setting->error = result->error;
@@ -348,7 +376,7 @@ static enum ebb_status measure_setting(struct session *s, const struct harness_s
     if (setting->error)
         setting->num_retries = -1;
     if (status == EBB_OK && !setting->error)
-        status = harness_write_rows(s->r.how->folder, setting, &all, err);
+        status = harness_write_rows(s->r.how->folder, s->results, &all, err);
     harness_rows_fini(&all);
     if (status == EBB_OK && s->r.how->done)
         s->r.how->done(s->r.how->context, s->results, setting);
@@ -365,10 +393,26 @@ static enum ebb_status take_lock(struct session *s, struct ebb_error *err)
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (s->lock < 0)
         return ebb_fail(err, ebb_errno_status(errno), "cannot open %s: %s", path, strerror(errno));
-    if (flock(s->lock, LOCK_EX | LOCK_NB) != 0)
+    if (flock(s->lock, LOCK_EX | LOCK_NB) == 0)
+        return EBB_OK;
+    if (errno != EWOULDBLOCK)
+        return ebb_fail(err, ebb_errno_status(errno), "cannot lock %s: %s", path, strerror(errno));
+    return ebb_fail(err, EBB_EINPUT,
+                    "another run measures into %s now; wait for it, or give another folder",
+                    s->r.how->folder);
+}
+
+static enum ebb_status read_seed(struct session *s, const char *path, struct ebb_error *err)
+{
+    const struct ebb_doc_node *root;
+    EBB_TRY(ebb_doc_load(s->r.arena, path, &root, err));
+    int64_t seed = ebb_doc_int(root, "seed", -1);
+    if (seed < 0 || seed > UINT32_MAX)
         return ebb_fail(err, EBB_EINPUT,
-                        "another run measures into %s now; wait for it, or give another folder",
-                        s->r.how->folder);
+                        "%s: no seed of a run, which is {\"seed\": 0 to 4294967295}; without the "
+                        "file another one is drawn",
+                        path);
+    s->r.seed = (uint64_t)seed;
     return EBB_OK;
 }
 
@@ -376,7 +420,6 @@ static enum ebb_status take_lock(struct session *s, struct ebb_error *err)
 static enum ebb_status choose_seed(struct session *s, struct ebb_error *err)
 {
     const char *path = ebb_arena_printf(s->r.arena, "%s/seed.json", s->r.how->folder);
-    const struct ebb_doc_node *root;
     uint32_t drawn = 0;
     char text[64];
     s->r.seed = (uint64_t)s->r.file->seed;
@@ -384,11 +427,8 @@ static enum ebb_status choose_seed(struct session *s, struct ebb_error *err)
         return EBB_OK;
     if (!path)
         return ebb_no_memory(err, 64);
-    if (access(path, R_OK) == 0) {
-        EBB_TRY(ebb_doc_load(s->r.arena, path, &root, err));
-        s->r.seed = (uint64_t)ebb_doc_int(root, "seed", 0);
-        return EBB_OK;
-    }
+    if (access(path, F_OK) == 0)
+        return read_seed(s, path, err);
     if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
         drawn = (uint32_t)ebb_clock_ns();
     s->r.seed = drawn;
@@ -462,6 +502,8 @@ enum ebb_status harness_pareto_run(struct ebb_arena *arena, const struct harness
     }
     EBB_THEN(status, harness_clock_stop(arena, &clock, results, err));
     EBB_THEN(status, harness_write_all(how->folder, results, err));
+    if (status != EBB_OK && s.machine) /* it had begun */
+        (void)harness_write_status(how->folder, results, err ? err->message : "failed", NULL);
     for (struct memo *m = s.memos; m; m = m->next)
         harness_rows_fini(&m->result.rows);
     if (s.lock >= 0)

@@ -2,6 +2,7 @@
 #include "harness/report.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -124,6 +125,11 @@ static void add_setting(struct page *p, const struct harness_results *r,
     add_text(p->out, s->type);
     ebb_str_add(p->out, " ");
     add_text(p->out, s->kind);
+    if (harness_fallback(s)) {
+        ebb_str_add(p->out, " (");
+        add_text(p->out, harness_fallback(s));
+        ebb_str_add(p->out, ")");
+    }
     ebb_str_add(p->out, "</td>");
     add_cell(p->out, s->batch_size, "%.6g");
     add_cell(p->out, s->memory_budget > 0 ? s->memory_budget / 1e6 : NAN, "%.6g");
@@ -248,6 +254,18 @@ static enum ebb_status add_content(struct page *p, const char *name,
     return EBB_OK;
 }
 
+/* With its name, unless the message has it already. */
+static void say_failed(struct page *p, const char *name, const char *message)
+{
+    struct ebb_str text = {0};
+    if (!strstr(message, name))
+        ebb_str_printf(&text, "%s: ", name);
+    ebb_str_add(&text, message);
+    add_element(&p->failed, "li", ebb_str_c(&text));
+    p->failed.failed |= text.failed;
+    ebb_str_fini(&text);
+}
+
 /* A file that fails is said to have failed; the rest of the page stays. */
 static enum ebb_status add_file(struct page *p, const char *path, const char *name,
                                 struct ebb_error *err)
@@ -272,14 +290,15 @@ static enum ebb_status add_file(struct page *p, const char *path, const char *na
     if (p->out->data)
         p->out->data[length] = '\0';
     p->what.failed++;
-    add_element(&p->failed, "li", why.message);
+    say_failed(p, name, why.message);
     return EBB_OK;
 }
 
 struct files { /* paths below the folder, sorted */
     char **items;
     size_t count, capacity;
-    bool is_cut;
+    bool is_cut, is_deep;
+    struct page *page;
 };
 
 /* Hidden files are nobody's results. */
@@ -293,6 +312,33 @@ static bool is_shown(const void *context, DIR *folder, const struct dirent *entr
 static enum ebb_status collect(struct files *f, const char *folder, int depth,
                                struct ebb_error *err);
 
+/* Finished trials of the harness: their results are in data.json beside them. */
+static bool is_trials(const char *folder, const char *name)
+{
+    struct ebb_str lock = {0};
+    ebb_str_printf(&lock, "%s/lock", folder);
+    bool is_so = strcmp(name, "trials") == 0 && access(ebb_str_c(&lock), F_OK) == 0;
+    ebb_str_fini(&lock);
+    return is_so;
+}
+
+/* A folder that cannot be read is said to be so, like a file. */
+static enum ebb_status collect_below(struct files *f, const char *path, int depth,
+                                     struct ebb_error *err)
+{
+    struct ebb_error why = {0};
+    f->is_deep |= depth > MOST_DEPTH;
+    enum ebb_status status = depth > MOST_DEPTH ? EBB_OK : collect(f, path, depth, &why);
+    if (status == EBB_EIO) {
+        f->page->what.failed++;
+        say_failed(f->page, path, why.message);
+        return EBB_OK;
+    }
+    if (status != EBB_OK && err)
+        *err = why;
+    return status;
+}
+
 /* One name of a folder: a file is added, a folder is gone into. */
 static enum ebb_status collect_name(struct files *f, const char *folder, const char *name,
                                     bool is_deep, int depth, struct ebb_error *err)
@@ -303,8 +349,8 @@ static enum ebb_status collect_name(struct files *f, const char *folder, const c
     enum ebb_status status = ebb_str_status(&path, err);
     bool is_there = status == EBB_OK && lstat(ebb_str_c(&path), &about) == 0;
     bool is_file = is_there && S_ISREG(about.st_mode) && !is_deep;
-    if (is_there && S_ISDIR(about.st_mode) && is_deep && depth < MOST_DEPTH)
-        status = collect(f, ebb_str_c(&path), depth + 1, err);
+    if (is_there && S_ISDIR(about.st_mode) && is_deep && !is_trials(folder, name))
+        status = collect_below(f, ebb_str_c(&path), depth + 1, err);
     else if (is_file && f->count == MOST_FILES)
         f->is_cut = true;
     else if (is_file) {
@@ -323,7 +369,7 @@ static enum ebb_status collect(struct files *f, const char *folder, int depth,
     struct ebb_names names = {0};
     DIR *open = opendir(folder);
     if (!open)
-        return ebb_fail(err, EBB_EIO, "cannot read the folder %s", folder);
+        return ebb_fail(err, EBB_EIO, "cannot read the folder %s: %s", folder, strerror(errno));
     enum ebb_status status = ebb_names_read(&names, open, is_shown, NULL, err);
     for (int is_deep = 0; is_deep < 2; is_deep++)
         for (size_t i = 0; i < names.count && status == EBB_OK; i++)
@@ -347,12 +393,16 @@ static enum ebb_status add_files(struct page *p, const struct files *f, struct e
             name++;
         EBB_TRY(add_file(p, f->items[i], name, err));
     }
-    if (p->failed.length || f->is_cut) {
+    if (p->failed.length || f->is_cut || f->is_deep) {
         ebb_str_add(p->out, "<h2>Not shown</h2>\n<ul>\n");
         ebb_str_addn(p->out, ebb_str_c(&p->failed), p->failed.length);
         if (f->is_cut)
             ebb_str_printf(p->out, "<li>more than %d files: the rest was not looked at</li>\n",
                            MOST_FILES);
+        if (f->is_deep)
+            ebb_str_printf(p->out,
+                           "<li>folders more than %d below this one were not looked at</li>\n",
+                           MOST_DEPTH);
         ebb_str_add(p->out, "</ul>\n");
     }
     ebb_str_add(p->out, "</body></html>\n");
@@ -368,7 +418,7 @@ enum ebb_status harness_report_make(const struct harness_report *report, struct 
                                     struct harness_reported *what, struct ebb_error *err)
 {
     struct page p = {.report = report, .out = out};
-    struct files f = {0};
+    struct files f = {.page = &p};
     enum ebb_status status = collect(&f, report->folder, 0, err);
     if (status == EBB_OK && f.count)
         qsort(f.items, f.count, sizeof *f.items, by_text);

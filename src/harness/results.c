@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "nn/nn.h"
 
 /* ---- building -------------------------------------------------------------------------------- */
 
@@ -83,9 +84,15 @@ struct harness_point harness_setting_point(const struct harness_setting *setting
     return (struct harness_point){median(values, n), median(lows, n), median(highs, n)};
 }
 
-static bool is_baseline(const struct harness_setting *s)
+bool harness_is_baseline(const struct harness_setting *setting)
 {
-    return strcmp(s->type, "baseline") == 0;
+    return strcmp(setting->type, "baseline") == 0;
+}
+
+bool harness_same_model(const char *a, const char *b)
+{
+    const struct nn_model *m = strcmp(a, b) == 0 ? NULL : nn_model_find(a);
+    return strcmp(a, b) == 0 || (m && m == nn_model_find(b));
 }
 
 const struct harness_setting *harness_baseline(const struct harness_results *results,
@@ -93,7 +100,7 @@ const struct harness_setting *harness_baseline(const struct harness_results *res
 {
     for (size_t i = 0; i < results->count; i++) {
         const struct harness_setting *s = &results->settings[i];
-        if (is_baseline(s) && !s->error && strcmp(s->model, setting->model) == 0 &&
+        if (harness_is_baseline(s) && !s->error && strcmp(s->model, setting->model) == 0 &&
             s->batch_size == setting->batch_size)
             return s;
     }
@@ -123,6 +130,14 @@ double harness_setting_ratio(const struct harness_results *results,
     if (!base || !(setting->memory_budget > 0))
         return base == setting && base ? 1 : NAN;
     return setting->memory_budget / (harness_setting_point(base, HARNESS_TOTAL_MEM).value * 1e6);
+}
+
+const char *harness_fallback(const struct harness_setting *setting)
+{
+    for (size_t i = 0; !setting->error && i < setting->input_count; i++)
+        if (strstr(setting->inputs[i].decided_by, HARNESS_INSTEAD))
+            return setting->inputs[i].decided_by;
+    return NULL;
 }
 
 size_t harness_model_end(const struct harness_results *results, size_t from)

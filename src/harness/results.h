@@ -75,11 +75,14 @@ extern const struct harness_measure_info harness_measure_info[HARNESS_MEASURES];
 /* ---- repetitions ----------------------------------------------------------------------------- */
 
 #define HARNESS_HASH 65 /* hexadecimal digits and the end */
+#define HARNESS_WAY 80  /* names of two planners or policies */
+#define HARNESS_INSTEAD " instead of "
 
 struct harness_row {
     int64_t input, rep, num_retries;
     double values[HARNESS_MEASURES]; /* NaN: not measured */
     char gradients[HARNESS_HASH];    /* SHA-256 of all gradients; "": not known */
+    char decided_by[HARNESS_WAY];    /* "unified", "floor instead of dtr_eq"; "": not known */
 };
 
 struct harness_rows {
@@ -120,6 +123,7 @@ struct harness_input { /* of one child: one input, all its repetitions */
     size_t rep_count; /* 0: the file does not say */
     uint64_t seed;
     char gradients[HARNESS_HASH]; /* of the last repetition; "": not known, or they differ */
+    char decided_by[HARNESS_WAY];
 };
 
 /* Of the rows of one input; `baseline` (NULL: none) are those of the same input of the baseline,
@@ -140,6 +144,7 @@ struct harness_setting {
     double batch_size;            /* NaN: not told */
     double memory_budget, ratio;  /* bytes, -1: no limit, of kind ratio too; NaN: not told */
     const char *error;            /* NULL: it was measured; else why not ("error" when published) */
+    int64_t error_input;          /* whose trial failed */
     struct harness_input *inputs; /* one per input, when measured */
     size_t input_count;
 };
@@ -181,9 +186,15 @@ const struct harness_setting *harness_baseline(const struct harness_results *res
  * for kind ratio only). NaN: it or the baseline was not measured. */
 struct harness_point harness_slowdown(const struct harness_results *results,
                                       const struct harness_setting *setting);
+/* What ran in the place of the policy or planner that was asked for, which found no way in this
+ * budget: "floor instead of dtr_eq"; NULL: nothing did, or it is not told. */
+const char *harness_fallback(const struct harness_setting *setting);
 /* Budget as a part of the baseline's peak; of kind ratio what the file asked for. NaN: unknown. */
 double harness_setting_ratio(const struct harness_results *results,
                              const struct harness_setting *setting);
+bool harness_is_baseline(const struct harness_setting *setting);
+/* Published names are aliases of the zoo's. */
+bool harness_same_model(const char *a, const char *b);
 /* Where the settings of the model at `from` end. */
 size_t harness_model_end(const struct harness_results *results, size_t from);
 

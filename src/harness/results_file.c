@@ -8,8 +8,10 @@
 #include "base/file.h"
 
 #define MAX_BYTES ((size_t)64 << 20)
-#define NOT_MEASURED (-1e-6) /* S1 */
+enum { MOST_SETTINGS = 20000 }; /* whoever asks for baselines and neighbours goes through all */
+#define NOT_MEASURED (-1e-6)    /* S1 */
 #define GRADIENTS "gradients_sha256"
+#define DECIDED "decided_by"
 
 static const char *const texts[] = {"timestamp", "start_time", "end_time", "time_delta"};
 enum { TEXTS = 4 };
@@ -65,6 +67,7 @@ static void read_input(const struct ebb_doc_node *map, struct harness_input *inp
     for (int m = 0; m < HARNESS_MEASURES; m++)
         input->figures[m] = read_figure(ebb_doc_get(map, harness_measure_info[m].name));
     snprintf(input->gradients, sizeof input->gradients, "%s", ebb_doc_string(map, GRADIENTS, ""));
+    snprintf(input->decided_by, sizeof input->decided_by, "%s", ebb_doc_string(map, DECIDED, ""));
 }
 
 static enum ebb_status read_summary(struct ebb_arena *arena, const struct harness_results *r,
@@ -101,6 +104,9 @@ static enum ebb_status read_model(struct ebb_arena *arena, struct harness_result
         const struct ebb_doc_node *params = ebb_doc_get(map, "specific_params");
         if (!params || params->kind != EBB_DOC_MAP)
             return refuse(r, params ? params : map, "a setting with its specific_params", err);
+        if (r->count == MOST_SETTINGS)
+            return ebb_fail(err, EBB_EINPUT, "%s:%u:%u: more than %d settings", r->file, map->line,
+                            map->column, MOST_SETTINGS);
         struct harness_setting *s = harness_results_add(arena, r, model, params);
         if (!s)
             return ebb_no_memory(err, sizeof *s);
@@ -204,6 +210,8 @@ static void write_setting(struct ebb_json_writer *w, const struct harness_settin
         ebb_jsonw_key_uint(w, "seed", input->seed);
         if (input->gradients[0])
             ebb_jsonw_key_string(w, GRADIENTS, input->gradients);
+        if (input->decided_by[0])
+            ebb_jsonw_key_string(w, DECIDED, input->decided_by);
         ebb_jsonw_object_end(w);
     }
     ebb_jsonw_array_end(w);

@@ -12,6 +12,7 @@
 #define MAX_BYTES ((size_t)64 << 20)
 #define NOT_MEASURED (-1e-6) /* S1 */
 #define GRADIENTS "gradients_sha256"
+#define DECIDED "decided_by"
 
 const struct harness_measure_info harness_measure_info[HARNESS_MEASURES] = {
 #define X(name, text, flags, about) {text, flags, about},
@@ -84,7 +85,8 @@ static bool is_taken(const char *name)
     for (int m = 0; m < HARNESS_MEASURES; m++)
         if (strcmp(name, harness_measure_info[m].name) == 0)
             return true;
-    return strcmp(name, GRADIENTS) == 0 || ebb_name_index(name, counters, COUNTERS) >= 0;
+    return strcmp(name, GRADIENTS) == 0 || strcmp(name, DECIDED) == 0 ||
+           ebb_name_index(name, counters, COUNTERS) >= 0;
 }
 
 static void add_params(struct ebb_str *out, const struct ebb_doc_node *params, bool is_names)
@@ -110,7 +112,7 @@ void harness_rows_write(const struct harness_rows *rows, const struct ebb_doc_no
     for (int m = 0; m < HARNESS_MEASURES; m++)
         if (is_column(m))
             ebb_str_printf(out, ",%s", harness_measure_info[m].name);
-    ebb_str_add(out, "," GRADIENTS);
+    ebb_str_add(out, "," GRADIENTS "," DECIDED);
     add_params(out, params, true);
     for (size_t i = 0; i < rows->count; i++) {
         const struct harness_row *r = &rows->items[i];
@@ -122,13 +124,21 @@ void harness_rows_write(const struct harness_rows *rows, const struct ebb_doc_no
         }
         ebb_str_addc(out, ',');
         add_field(out, r->gradients);
+        ebb_str_addc(out, ',');
+        add_field(out, r->decided_by);
         add_params(out, params, false);
     }
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-enum { COLUMNS_MAX = 256, FIELD_MAX = 256, PASS_OVER = -1, HASH = HARNESS_MEASURES + COUNTERS };
+enum {
+    COLUMNS_MAX = 256,
+    FIELD_MAX = 256,
+    PASS_OVER = -1,
+    HASH = HARNESS_MEASURES + COUNTERS,
+    WAY
+};
 
 struct reader {
     const char *name, *at, *end;
@@ -172,6 +182,8 @@ static int column_of(const char *name)
             return m;
     if (strcmp(name, GRADIENTS) == 0)
         return HASH;
+    if (strcmp(name, DECIDED) == 0)
+        return WAY;
     int c = ebb_name_index(name, counters, COUNTERS);
     return c < 0 ? PASS_OVER : HARNESS_MEASURES + c;
 }
@@ -200,6 +212,10 @@ static enum ebb_status read_field(struct reader *r, size_t line, int which, stru
         return EBB_OK;
     if (which == HASH) {
         snprintf(row->gradients, sizeof row->gradients, "%s", r->field);
+        return EBB_OK;
+    }
+    if (which == WAY) {
+        snprintf(row->decided_by, sizeof row->decided_by, "%s", r->field);
         return EBB_OK;
     }
     bool is_good = ebb_parse_double(r->field, &value);

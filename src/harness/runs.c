@@ -77,8 +77,9 @@ static const struct {
     {"Processing Speed: ", "samples per second", NULL},
     {"Time For Epoch: ", "seconds of an epoch", NULL},
     {"Total IO Time: ", "seconds of waiting for data", NULL},
-    {"Avg CPU Power Draw: ", "watts", NULL},
-    {"Avg GPU Power Draw: ", "watts", NULL},
+    {"Avg CPU Power Draw: ", "watts of the processors", NULL},
+    {"Avg GPU Power Draw: ", "watts of the GPU", NULL},
+    {"Avg GPU Utilization: ", "use of the GPU, %", NULL},
     {"Change In Train Loss at Epoch: ", NULL, "change of the loss in epoch 1"},
     {"Peak Memory: ", NULL, "peak memory, bytes"},
     {"Memory Budget: ", NULL, "memory budget, bytes"},
@@ -102,12 +103,10 @@ static const char *event_curve(const char *key)
     return NULL;
 }
 
-static void read_event(struct ebb_arena *arena, struct harness_run *run, const char *text,
-                       size_t length, double *epoch)
+/* What lasts is copied to the arena: a log has many more events than facts. */
+static void add_event(struct ebb_arena *arena, struct harness_run *run,
+                      const struct ebb_doc_node *root, double *epoch)
 {
-    const struct ebb_doc_node *root = NULL;
-    if (ebb_doc_parse_json(arena, "log", text, length, &root, NULL) != EBB_OK || !root)
-        return;
     const char *key = ebb_doc_string(root, "key", "");
     const struct ebb_doc_node *value = ebb_doc_given(root, "value"),
                               *meta = ebb_doc_get(root, "metadata");
@@ -115,7 +114,7 @@ static void read_event(struct ebb_arena *arena, struct harness_run *run, const c
                *status = ebb_doc_string(meta, "status", NULL);
     char number[48];
     if (space && !run->what)
-        run->what = space;
+        run->what = ebb_arena_strndup(arena, space, strlen(space));
     *epoch = ebb_doc_double(meta, "epoch_num", ebb_doc_double(meta, "epoch", *epoch));
     bool is_number = value && (value->kind == EBB_DOC_INT || value->kind == EBB_DOC_DOUBLE);
     if (status)
@@ -126,6 +125,16 @@ static void read_event(struct ebb_arena *arena, struct harness_run *run, const c
         set_fact(arena, run, key, ebb_format_double(value->number, number, sizeof number));
     else if (value && value->kind == EBB_DOC_STRING)
         set_fact(arena, run, key, value->text);
+}
+
+static void read_event(struct ebb_arena *arena, struct harness_run *run, const char *text,
+                       size_t length, double *epoch)
+{
+    const struct ebb_doc_node *root = NULL;
+    struct ebb_arena line = {0};
+    if (ebb_doc_parse_json(&line, "log", text, length, &root, NULL) == EBB_OK && root)
+        add_event(arena, run, root, epoch);
+    ebb_arena_fini(&line);
 }
 
 static void read_plain(struct ebb_arena *arena, struct harness_run *run, const char *line,

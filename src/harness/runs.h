@@ -9,8 +9,8 @@
 #include "harness/results.h"
 #include "plot/plot.h"
 
-#define HARNESS_CURVES 16
-#define HARNESS_FACTS 24
+#define HARNESS_CURVES 32
+#define HARNESS_FACTS 64
 
 struct harness_curve {
     const char *name;

@@ -142,8 +142,11 @@ enum ebb_status harness_summarize(const struct harness_rows *rows,
                                    harness_measure_info[m].flags & HARNESS_BOOTSTRAP,
                                    &input->figures[m], err);
     }
-    if (rows->count)
-        memcpy(input->gradients, rows->items[rows->count - 1].gradients, sizeof input->gradients);
+    if (rows->count) {
+        const struct harness_row *last = &rows->items[rows->count - 1];
+        memcpy(input->gradients, last->gradients, sizeof input->gradients);
+        memcpy(input->decided_by, last->decided_by, sizeof input->decided_by);
+    }
     for (size_t i = 0; i < rows->count; i++)
         if (strcmp(rows->items[i].gradients, input->gradients) != 0)
             input->gradients[0] = '\0';

@@ -41,12 +41,21 @@ static const char *draft_path(const struct runner *r, const struct trial *t, con
 
 /* ---- finished trials ------------------------------------------------------------------------- */
 
+/* How many repetitions make it whole. */
+static size_t whole_count(const struct trial *t)
+{
+    return t->setup->type == PARETO_SIMRD ? 1 : (size_t)t->setup->n_reps;
+}
+
+/* One without the costs or the log that are wanted now is run again. */
 static bool load(const struct runner *r, const struct trial *t, struct trial_result *result)
 {
     const char *rows = trial_path(r, t, "rows.csv"), *costs = trial_path(r, t, TRIAL_COSTS);
-    if (!rows || !costs || access(rows, R_OK) != 0 || (t->wants_costs && access(costs, R_OK) != 0))
+    if (!rows || !costs || access(rows, R_OK) != 0 ||
+        (t->wants_costs && access(costs, R_OK) != 0) || (t->log_to && access(t->log_to, R_OK) != 0))
         return false;
-    if (harness_rows_read(&result->rows, rows, NULL) != EBB_OK || result->rows.count == 0) {
+    if (harness_rows_read(&result->rows, rows, NULL) != EBB_OK ||
+        result->rows.count != whole_count(t)) {
         harness_rows_fini(&result->rows);
         return false;
     }
@@ -151,17 +160,16 @@ static enum ebb_status next_line(const struct attempt *a, struct ebb_child *chil
                                  const char **line, struct ebb_error *err)
 {
     uint64_t begin = ebb_clock_ns();
-    for (;;) {
-        enum ebb_status status = ebb_child_line(child, LOOK_NS, line, err);
-        uint64_t now = ebb_clock_ns();
-        if (status != EBB_ELIMIT)
-            return status;
+    for (;;) { /* also a child that always has a line ready is stopped */
         if (a->r->how->is_cancelled && a->r->how->is_cancelled())
             return ebb_fail(err, EBB_ECANCELED, "stopped");
-        if (now >= a->deadline_ns)
+        if (ebb_clock_ns() >= a->deadline_ns)
             return ebb_fail(err, EBB_ELIMIT, "not done within %.10g s and killed",
                             a->t->setup->timeout);
-        if ((double)(now - begin) / 1e9 >= limit_s)
+        enum ebb_status status = ebb_child_line(child, LOOK_NS, line, err);
+        if (status != EBB_ELIMIT)
+            return status;
+        if ((double)(ebb_clock_ns() - begin) / 1e9 >= limit_s)
             return ebb_fail(err, EBB_ELIMIT, "no repetition within %.10g s, killed", limit_s);
     }
 }
@@ -226,9 +234,7 @@ static enum ebb_status attempt(struct attempt *a, struct ebb_error *err)
 
 static bool is_complete(const struct attempt *a)
 {
-    const struct harness_setup *s = a->t->setup;
-    return a->why[0] == '\0' &&
-           a->rows->count >= (s->type == PARETO_SIMRD ? 1u : (size_t)s->n_reps);
+    return a->why[0] == '\0' && a->rows->count >= whole_count(a->t);
 }
 
 static enum ebb_status run_child(struct runner *r, const struct trial *t,

@@ -1,12 +1,14 @@
 /* axes.c - frames, ticks, grids and the colour bar of a heat map. */
 #include "plot/svg.h"
 
+#include <math.h>
 #include <string.h>
 
 #define GRID "#e2e2e2"
 #define NO_CELL "#ececec" /* cells without a value stay grey, not white as if there were no cell */
 #define TICK 6.0
 #define TICK_MINOR 3.0
+#define NAME_ROOM 15.0 /* between slanted names: a line of them is 11.5 high, at 35 degrees */
 
 static void tick_words(struct plot_pen *pen, const char *text, double x, double y,
                        const char *align, double angle)
@@ -53,11 +55,15 @@ void plot_grid_add(struct plot_pen *pen, const struct plot_pane *pane,
     plot_pen_stroke(pen, GRID, 1, NULL);
 }
 
+/* Slanted names that would lie on each other are left out: every second one stays, or third. */
 static void x_names(struct plot_pen *pen, const struct plot_pane *pane,
                     const struct plot_place *place)
 {
     const struct plot_box *b = &place->plot;
-    for (size_t i = 0; i < pane->panel->x_tick_count; i++) {
+    size_t count = pane->panel->x_tick_count, every = 1;
+    if (place->ticks_slanted)
+        every = (size_t)ceil(NAME_ROOM * (double)count / b->width);
+    for (size_t i = 0; i<count; i += every> 0 ? every : 1) {
         double part = plot_scale_place(&pane->x, (double)i), x = b->x + part * b->width;
         if (!(part >= 0 && part <= 1))
             continue; /* the caller's limits leave it out, or a log axis has no 0 */

@@ -10,7 +10,7 @@
 
 #define POINTS_SHOWN_MAX                                                                           \
     60 /* a step line with more points than this gets no markers: they would touch */
-#define PANELS_MAX 64
+#define PANELS_MAX 1000
 
 /* ---- checks -------------------------------------------------------------------------------- */
 

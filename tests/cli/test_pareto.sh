@@ -40,6 +40,23 @@ expect 0 "$ebb" pareto idle.json
 contains err "nothing is done"
 [ ! -e idle.results ] || fail "an inactive file made a folder"
 
+# what nobody can mean, said before anything starts
+hostile() { # WORDS JSON
+    echo "$2" >hostile.json
+    expect 2 timeout 20 "$ebb" pareto hostile.json --dry-run
+    contains err "$1"
+}
+hostile 'models: found "nosuch", allowed: a model of the zoo' '{"active": true, "models": "nosuch", "n_reps": 1, "dtr_settings": {"nosuch": [{"type": "baseline", "batch_size": 1}]}}'
+hostile 'more than 4096 settings' "{\"active\": true, \"n_reps\": 1, \"dtr_settings\": {\"resnet32\": [{\"type\": \"dtr\", \"kind\": \"fixed\", \"batch_size\": 4,
+ \"memory_budget\": [$(seq -s, 1 200000)]}]}}"
+hostile 'found 100000 models' "{\"active\": true, \"n_reps\": 1, \"models\": [$(seq -f '"m%.0f"' -s, 1 100000)], \"dtr_settings\": {}}"
+echo '{"active": true, "n_reps": 1, "note of mine": [], "dtr_settings": {"resnet32": [{"type": "baseline", "batch_size": 1, "note to you": 1}]}}' >notes.json
+expect 0 "$ebb" pareto notes.json --dry-run
+contains err "warning: note of mine: a note, read by nobody"
+contains err "warning: dtr_settings.resnet32[0].note to you: a note, read by nobody"
+sed 's/"note of mine"/"of"/' notes.json >hostile.json
+expect 2 "$ebb" pareto hostile.json --dry-run
+
 # ---- a run, and a run that finds everything done ----
 file run.json '"report_errors": true, "save_logs": true, "log_dest": "logs", "n_inputs": 2,' "
  {\"type\": \"baseline\", $small}, {\"type\": \"dtr\", \"kind\": \"ratio\", \"ratio\": [0.9, 0.01], \"use_profiling\": true, $small},
@@ -72,6 +89,7 @@ for name in data.json summary.json errors.json status.json cmd-0-baseline-4-resn
 done
 [ "$(wc -l <run/cmd-0-baseline-4-resnet20.csv)" = 7 ] || fail "the CSV file has not 2 x 3 repetitions"
 contains run/errors.json "too small"
+contains run/errors.json '"input": 0'
 log=logs/resnet20-4-inf-5-baseline.log
 [ "$(find logs -name '*.log' | wc -l)" -ge 8 ] || fail "logs: $(ls logs)"
 expect 0 "$ebb" sim "$log" --policy dtr_eq --ratio 0.9 --rules simrd --json
@@ -97,9 +115,27 @@ file strict.json '' "{\"type\": \"dtr\", \"kind\": \"ratio\", \"ratio\": [0.01, 
 expect 1 "$ebb" pareto strict.json -o strict
 contains err "nothing more is run"
 [ ! -e strict/data.json ] || fail "a run that gave up has results"
+contains strict/status.json '"success": false'
+contains strict/status.json "too small"
 file late.json '"report_errors": true,' "{\"type\": \"baseline\", \"timeout\": 0.001, $small}"
 expect 0 "$ebb" pareto late.json -o late
 contains out "not done within 0.001 s and killed"
+# the limit and the request to stop hold for a child that never is silent, too
+file fast.json '"report_errors": true,' "{\"type\": \"baseline\", \"timeout\": 2, \"n_reps\": 1000000, $small}"
+expect 0 timeout 60 "$ebb" pareto fast.json -o fast
+contains out "not done within 2 s and killed"
+sed 's/"timeout": 2,/"timeout": 600,/' fast.json >endless.json
+"$ebb" pareto endless.json -o endless >/dev/null 2>&1 &
+harness=$!
+sleep 2
+kill -TERM $harness
+for ((n = 0; n < 200; n++)); do
+    kill -0 $harness 2>/dev/null || break
+    sleep 0.1
+done
+kill -9 $harness 2>/dev/null && fail "a run with quick repetitions cannot be stopped"
+wait $harness
+checks=$((checks + 1))
 file retry.json '"report_errors": true,' "{\"type\": \"dtr\", \"kind\": \"fixed\", \"memory_budget\": -1, \"timeout\": 30, \"extra_params\": {\"retry_on_error\":
  true, \"max_retries\": 2, \"attempt_timeout\": 0.001}}"
 expect 0 "$ebb" pareto retry.json -o retry
@@ -121,6 +157,36 @@ wait $harness || fail "exit after a child was killed"
 contains again.out '"status": "ok"'
 [ "$(grep -c , again/cmd-0-dtr-fixed-4--1-resnet20.csv)" = 301 ] || fail "not 300 repetitions"
 grep -q '"num_retries": 1' again/data.json || fail "the retry is not told: $(grep num_retries again/data.json)"
+
+# ---- what lies in the folder is looked at ----
+file kept.json '"report_errors": true,' "{\"type\": \"baseline\", $small}"
+expect 0 "$ebb" pareto kept.json -o kept
+rows=$(ls kept/trials/*/rows.csv)
+head -2 "$rows" >torn && cp torn "$rows"
+expect 0 "$ebb" pareto kept.json -o kept
+[ "$(wc -l <"$rows")" = 4 ] || fail "a trial without all of its repetitions was taken for a finished one"
+sed 's/"set_seed": true, "seed": 5,//' kept.json >torn.json
+for seed in '{"seed": "x"}' '{"seed": -5}' '{"seed": 1e30}' '[]'; do
+    echo "$seed" >kept/seed.json
+    expect 2 "$ebb" pareto torn.json -o kept
+    contains err "kept/seed.json"
+done
+# logs that are wanted later; settings that differ in what names of files do not tell
+expect 0 "$ebb" pareto torn.json -o later
+sed 's/"report_errors": true,/&"save_logs": true, "log_dest": "later\/logs",/' torn.json >again.json
+expect 0 "$ebb" pareto again.json -o later
+[ "$(find later/logs -name '*.log' | wc -l)" = 1 ] || fail "no log of a trial that was finished before"
+file twins.json '"report_errors": true, "save_logs": true, "log_dest": "twins/logs",' "{\"type\": \"dtr\", \"kind\": \"fixed\", \"memory_budget\": 550000, \"use_sampling\": [true,
+ false], $small}, {\"type\": \"dtr\", \"kind\": \"ratio\", \"ratio\": 0.9, \"batch_size\": [2, 4], $small}"
+expect 0 "$ebb" pareto twins.json -o twins
+[ "$(find twins -maxdepth 1 -name '*.csv' | wc -l)" = 4 ] || fail "files of 4 settings: $(ls twins/*.csv)"
+[ "$(find twins/logs -name '*.log' | wc -l)" = 4 ] || fail "logs of 4 settings: $(ls twins/logs)"
+# a policy that finds no way is told, and what ran instead
+file close.json '"report_errors": true,' "{\"type\": \"lru\", \"kind\": \"fixed\", \"memory_budget\": 360000, $small}, {\"type\": \"unified\", \"kind\": \"ratio\", \"ratio\": 0.9, $small}"
+expect 0 "$ebb" pareto close.json -o close
+contains out "decided by floor instead of lru"
+contains close/data.json '"decided_by": "floor instead of lru"'
+[ "$(grep -c "instead of" close/data.json)" = 1 ] || fail "who decided: $(grep decided_by close/data.json)"
 
 # ---- stopped, it says how to go on ----
 "$ebb" pareto run.json -o stopped >/dev/null 2>stopped.err &

@@ -46,6 +46,38 @@ expect 0 "$ebb" plot train.csv -o train.svg
 contains train.svg ">loss</text>"
 expect 2 "$ebb" plot "$source_dir/README.md"
 
+# more ways, bars and models than fit; one name twice; names of the zoo and published ones
+python3 - <<'END'
+import json
+figure = lambda v: {"mean": v, "median": v, "std": 0, "mean_conf": [v, v], "median_conf": [v, v]}
+def setting(ms, **params):
+    return {"command_id": 0, "specific_params": dict(params, batch_size=8), "summary": [{"time": figure(ms), "gpu_time": figure(ms), "total_mem": figure(1000)}]}
+base = setting(100, type="baseline")
+put = lambda name, what: json.dump(what, open(name, "w"))
+put("types.json", {"net": [base] + [setting(100 + t, type="way%02d" % t, kind="ratio", ratio=0.5) for t in range(20)]})
+put("bars.json", {"net": [base] + [setting(200 - r, type="dtr", kind="ratio", ratio=r / 50) for r in range(5, 50)]})
+put("models.json", {"net%d" % i: [base, setting(110, type="dtr", kind="ratio", ratio=0.5)] for i in range(70)})
+put("large.json", {"net": [base, setting(110, type="dtr", kind="ratio", ratio=1e18)]})
+put("zoo.json", {"densenet121": [base, setting(110, type="unified", kind="ratio", ratio=0.5)]})
+put("gpu.json", {"tv_densenet121": [base, setting(130, type="dtr", kind="ratio", ratio=0.5)]})
+put("slow.json", {"net": [base] + [setting(110, type="dtr", kind="ratio", ratio=r / 5000) for r in range(1, 4000)]})
+END
+expect 0 "$ebb" plot types.json --only slowdown -o types.svg
+contains types.svg ">way19</text>"
+expect 0 "$ebb" plot bars.json --only breakdown -o bars.svg --json
+for name in 0.98 0.1; do contains bars.svg ">$name</text>"; done
+expect 0 "$ebb" plot models.json --only breakdown -o models.svg
+contains models.svg ">net69</text>"
+expect 0 "$ebb" plot large.json --only slowdown -o large.svg
+expect 0 "$ebb" plot zoo.json --only slowdown -o zoo.svg --reference gpu.json
+contains zoo.svg ">densenet121, published</text>"
+mkdir one two
+cp data.json one
+cp data.json two
+expect 0 "$ebb" plot one/data.json two/data.json --only slowdown -o both
+[ -s both/data-slowdown.svg ] && [ -s both/data-2-slowdown.svg ] || fail "two files of one name: $(ls both)"
+expect 0 timeout 30 "$ebb" pareto compare slow.json slow.json
+
 # ---- report ----
 mkdir results
 cp data.json train.csv one.svg results
@@ -60,6 +92,26 @@ cp broken.json results
 expect 0 "$ebb" report results -o page.html --title 'a <b>'
 contains page.html "<title>a &lt;b&gt;</title>"
 contains page.html "Not shown"
+mkdir -p many/a/trials many/b many/c/d/e/f/g
+touch many/a/lock
+for ((i = 0; i < 450; i++)); do echo "{}" >"many/a/trials/$i.json"; done
+cp data.json many/b
+cp data.json many/c/d/e/f/g
+cp models.json many
+expect 0 "$ebb" report many --json
+contains out '"results": 2, "runs": 0, "charts": 0, "failed": 0'
+contains many/report.html "folders more than 4 below this one were not looked at"
+grep -q "more than 400 files" many/report.html && fail "finished trials were looked at"
+chmod 0755 .
+chmod 0777 many
+mkdir -m 0 many/locked
+[ "$(id -u)" = 0 ] && other="setpriv --reuid=65534 --clear-groups" || other=
+if $other "$ebb" --version >/dev/null 2>&1; then
+    # shellcheck disable=SC2086
+    expect 0 $other "$ebb" report many --json
+    contains out '"failed": 1'
+    contains many/report.html "cannot read the folder many/locked: Permission denied"
+fi
 mkdir empty
 expect 2 "$ebb" report empty
 contains err "nothing to report"

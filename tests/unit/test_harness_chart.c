@@ -232,6 +232,37 @@ TEST(throughput__bars_by_batch_and_crosses)
     CHECK_EQ(chart.panel_count, 0);
 }
 
+TEST(slowdown__knows_models_by_their_aliases)
+{
+    struct harness_results r =
+        read_text("{\"densenet121\": [" BASE ", " BUDGET(500000000, "[" TIME(110) "]") "]}");
+    struct harness_results other =
+        read_text("{\"tv_densenet121\": [" BASE ", " BUDGET(500000000, "[" TIME(150) "]") "]}");
+    struct harness_charts what = {.results = &r, .references = &other, .reference_count = 1};
+    CHECK(strstr(draw(&what, HARNESS_CHART_SLOWDOWN), ">densenet121, published</text>") != NULL);
+}
+
+/* More than any list that was once long enough. */
+TEST(breakdown__draws_every_setting)
+{
+    struct ebb_str text = {0};
+    ebb_str_add(&text, "{\"net\": [" BASE);
+    for (int i = 1; i <= 60; i++)
+        ebb_str_printf(&text,
+                       ", {\"command_id\": 0, \"specific_params\": {\"type\": \"way%d\", "
+                       "\"kind\": \"fixed\", \"batch_size\": 8, \"memory_budget\": %d}, "
+                       "\"summary\": [" TIME(110) "]}",
+                       i, i * 10000000);
+    ebb_str_add(&text, "]}");
+    struct harness_results r = read_text(ebb_str_c(&text));
+    struct harness_charts what = {.results = &r};
+    draw(&what, HARNESS_CHART_BREAKDOWN);
+    CHECK_EQ(chart.panels[0].x_tick_count, 61);
+    draw(&what, HARNESS_CHART_SLOWDOWN);
+    CHECK_EQ(chart.panels[0].series_count, 180);
+    ebb_str_fini(&text);
+}
+
 static int end(void **state)
 {
     ebb_str_fini(&svg);

@@ -363,4 +363,19 @@ TEST(extra_params__that_the_model_has_not_are_refused)
             "dtr_settings.resnet32[0].extra_params.height", "found \"tall\"");
 }
 
+TEST(models__may_be_one_name_that_is_checked_as_well)
+{
+    refused("\"models\": \"nosuch\"", "\"nosuch\": [{\"type\": \"baseline\", \"batch_size\": 1}]",
+            "models", "found \"nosuch\"");
+    refused("\"models\": \"gru\"", "", "models", "found \"gru\"");
+    CHECK_EQ(good("\"models\": \"resnet32\"", BASE)->count, 1);
+}
+
+TEST(notes__may_have_blanks)
+{
+    good("\"note of mine\": 1", BASE);
+    warned("note of mine", "a note");
+    refused("\"note of mine\": 1, \"of\": 2", BASE, "of", "unknown key");
+}
+
 TEST_MAIN_EACH(arena_open, arena_close)

@@ -109,12 +109,13 @@ TEST(rows__come_back_as_they_were_written)
     add(&rows, row_of(-2, 0.1, "ab12"));
     add(&rows, row_of(3, 1e300, ""));
     rows.items[1].num_retries = 4;
+    snprintf(rows.items[1].decided_by, HARNESS_WAY, "floor instead of lru");
     rows.items[1].input = 2;
     const struct ebb_doc_node *params =
         json(&arena, "{\"type\": \"a \\\"b\\\"\", \"memory_budget\": 1, \"extra_params\": "
                      "{\"x\": [1, 2]}}");
     harness_rows_write(&rows, params, &text);
-    CHECK(strstr(ebb_str_c(&text), "gradients_sha256,type,extra_params\n"));
+    CHECK(strstr(ebb_str_c(&text), "gradients_sha256,decided_by,type,extra_params\n"));
     CHECK(strstr(ebb_str_c(&text), ",\"a \"\"b\"\"\",\"{\"\"x\"\": [1, 2]}\"\n"));
     CHECK_OK(harness_rows_parse(&back, "x.csv", ebb_str_c(&text), text.length, &err), &err);
     CHECK_EQ(back.count, 2);
@@ -123,6 +124,7 @@ TEST(rows__come_back_as_they_were_written)
         CHECK_EQ(back.items[i].rep, rows.items[i].rep);
         CHECK_EQ(back.items[i].num_retries, rows.items[i].num_retries);
         CHECK_STR(back.items[i].gradients, rows.items[i].gradients);
+        CHECK_STR(back.items[i].decided_by, rows.items[i].decided_by);
         CHECK(back.items[i].values[HARNESS_TIME] == rows.items[i].values[HARNESS_TIME]);
         CHECK(isnan(back.items[i].values[HARNESS_COST_TIME]));
     }
