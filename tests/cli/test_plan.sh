@@ -46,6 +46,10 @@ if command -v rsvg-convert >/dev/null; then
     [ -s "$dir/fig/budget_sweep.png" ] && [ -s "$dir/fig/budget_sweep.pdf" ] || fail "figure writes no PNG, PDF"
 fi
 grep -q "Checkmate ILP" "$dir/fig/budget_sweep.svg" || fail "the ILP is not drawn"
+mkdir "$dir/same"
+cp "$graphs/unet2_b8_flops.json" "$dir/same/unit_linear_8.json"
+"$ebb" plan figure "$graphs/unit_linear_8.json" "$dir/same/unit_linear_8.json" --dir "$dir/fig" --stage plot >/dev/null 2>"$dir/err"
+[ $? = 2 ] && grep -q "have one name" "$dir/err" || fail "two graphs of one name: $(<"$dir/err")"
 "$ebb" plan figure --dir "$dir/fig" --with lp 2>/dev/null
 [ $? = 2 ] || fail "--with lp does not exit 2"
 # Without graphs: the published networks, from results that lie there.
