@@ -43,7 +43,8 @@ const char *harness_budget_text(struct ebb_arena *arena, double bytes)
 
 /* ---- slowdown by ratio ---------------------------------------------------------------------- */
 
-#define MOST_SLOWDOWN 2.0 /* published figures end there */
+#define MOST_SLOWDOWN 2.0  /* published figures end there */
+#define LEAST_SLOWDOWN 0.7 /* a wide interval below it is cut */
 
 static bool is_point(const struct harness_results *r, const struct harness_setting *s)
 {
@@ -150,7 +151,7 @@ static enum ebb_status add_line(struct drawing *d, const struct line *l, const c
     return ebb_arena_status(d->arena, err);
 }
 
-/* The lowest and highest point of all lines; the panels of a chart share them. */
+/* From the lowest to the highest interval of all lines; the panels of a chart share them. */
 static void find_range(const struct harness_charts *w, double *bottom, double *top)
 {
     *bottom = 0.98;
@@ -158,11 +159,11 @@ static void find_range(const struct harness_charts *w, double *bottom, double *t
     for (size_t k = 0; k <= w->reference_count; k++) {
         const struct harness_results *r = k == 0 ? w->results : &w->references[k - 1];
         for (size_t i = 0; i < r->count; i++) {
-            double value = harness_slowdown(r, &r->settings[i]).value;
-            if (!is_point(r, &r->settings[i]) || !isfinite(value))
+            struct harness_point p = harness_slowdown(r, &r->settings[i]);
+            if (!is_point(r, &r->settings[i]) || !isfinite(p.value))
                 continue;
-            *top = value > *top ? value : *top;
-            *bottom = value < *bottom ? value : *bottom;
+            *top = fmax(*top, fmax(p.value, p.high));
+            *bottom = fmin(*bottom, fmin(p.value, fmax(p.low, LEAST_SLOWDOWN)));
         }
     }
     *top = *top < MOST_SLOWDOWN ? *top * 1.06 : MOST_SLOWDOWN * 1.03;

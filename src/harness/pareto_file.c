@@ -234,17 +234,30 @@ static void wrong(struct reader *r, const struct ebb_path *path, const struct eb
     ebb_reading_wrong(r->reading, path, map, key, words);
 }
 
-/* What only others than a baseline have. */
-static void check_baseline(struct reader *r, const struct ebb_path *path,
-                           const struct ebb_doc_node *map)
+#define OF_POLICIES                                                                                \
+    "ignore_small_tensors use_sampling no_sampling_below_budget no_sampling_below_ratio"
+
+/* Keys of the command itself that only others than it have. */
+static void check_useless(struct reader *r, const struct ebb_path *path,
+                          const struct ebb_doc_node *map, const struct harness_setup *s)
 {
-    static const char useless[] = "kind memory_budget ratio ignore_small_tensors use_sampling "
-                                  "no_sampling_below_budget no_sampling_below_ratio file_path";
+    const char *useless = "file_path", *words = "acts on type simrd with kind use_log";
+    if (s->type == PARETO_BASELINE) {
+        useless = "kind memory_budget ratio costs paired file_path " OF_POLICIES;
+        words = "has no effect on a baseline";
+    } else if (s->type == PARETO_SIMRD) {
+        useless = "ratio use_profiling costs paired " OF_POLICIES;
+        words = "has no effect on a log that is simulated";
+    } else if (s->type == PARETO_NAMED && !mem_policy_find(s->type_name)) {
+        useless = "file_path " OF_POLICIES;
+        words = "has no effect on a planner: policies choose among candidates";
+    }
     for (size_t i = 0; i < map->count; i++) {
         const char *key = map->keys[i]->text;
         struct ebb_path at = ebb_path_key(path, map->keys[i]);
-        if (ebb_words_find(useless, key, strlen(key), NULL))
-            warn(r, &at, map->items[i], "has no effect on a baseline");
+        if (ebb_words_find(useless, key, strlen(key), NULL) &&
+            ebb_doc_get(r->defaults, key) != map->items[i])
+            warn(r, &at, map->items[i], words);
     }
 }
 
@@ -297,9 +310,8 @@ static void check_setup(struct reader *r, const struct ebb_path *path,
         return; /* told */
     s->type = plain < 0 ? PARETO_NAMED : (enum pareto_type)plain;
     s->kind = kind < 0 || s->type == PARETO_BASELINE ? PARETO_NO_KIND : (enum pareto_kind)kind;
-    if (s->type == PARETO_BASELINE)
-        check_baseline(r, path, map);
-    else if (!s->kind_name || kind >= 0)
+    check_useless(r, path, map, s);
+    if (s->type != PARETO_BASELINE && (!s->kind_name || kind >= 0))
         check_budget(r, path, map, s);
     if (s->type != PARETO_BASELINE)
         check_sampling(r, path, map, s);

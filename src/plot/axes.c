@@ -8,7 +8,7 @@
 #define NO_CELL "#ececec" /* cells without a value stay grey, not white as if there were no cell */
 #define TICK 6.0
 #define TICK_MINOR 3.0
-#define NAME_ROOM 15.0 /* between slanted names: a line of them is 11.5 high, at 35 degrees */
+#define NAME_ROOM 21.0 /* along the axis between slanted names: 12 pixels from line to line */
 
 static void tick_words(struct plot_pen *pen, const char *text, double x, double y,
                        const char *align, double angle)

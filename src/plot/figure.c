@@ -81,6 +81,20 @@ static size_t find_entry(const struct plot_figure *f, const char *name)
     return PLOT_NO_ENTRY;
 }
 
+static void add_entry(struct plot_figure *f, const struct plot_series *s)
+{
+    if (s->name == NULL || s->style == PLOT_CELLS || s->style == PLOT_INTERVALS ||
+        find_entry(f, s->name) != PLOT_NO_ENTRY)
+        return;
+    struct plot_entry *e = &f->entries[f->entry_count];
+    *e = (struct plot_entry){.name = s->name, .style = s->style, .is_dashed = s->is_dashed};
+    e->marker = (int)(f->entry_count % PLOT_MARKERS);
+    plot_known(s->name, &e->color, &e->marker);
+    if (s->color != NULL)
+        e->color = s->color;
+    f->entry_count++;
+}
+
 /* Explicit and known colours first: those of other names must not repeat them. */
 static enum ebb_status collect_entries(struct plot_figure *f, struct ebb_error *err)
 {
@@ -89,22 +103,13 @@ static enum ebb_status collect_entries(struct plot_figure *f, struct ebb_error *
         most += f->chart->panels[p].series_count;
     f->entries = ebb_arena_calloc(&f->arena, most, sizeof *f->entries);
     EBB_TRY(ebb_arena_status(&f->arena, err));
-    for (size_t p = 0; p < f->chart->panel_count; p++) {
-        const struct plot_panel *panel = &f->chart->panels[p];
-        for (size_t i = 0; i < panel->series_count; i++) {
-            const struct plot_series *s = &panel->series[i];
-            if (s->name == NULL || s->style == PLOT_CELLS || s->style == PLOT_INTERVALS ||
-                find_entry(f, s->name) != PLOT_NO_ENTRY)
-                continue;
-            struct plot_entry *e = &f->entries[f->entry_count];
-            *e = (struct plot_entry){.name = s->name, .style = s->style, .is_dashed = s->is_dashed};
-            e->marker = (int)(f->entry_count % PLOT_MARKERS);
-            plot_known(s->name, &e->color, &e->marker);
-            if (s->color != NULL)
-                e->color = s->color;
-            f->entry_count++;
+    for (int are_crosses = 0; are_crosses < 2; are_crosses++) /* what failed comes last */
+        for (size_t p = 0; p < f->chart->panel_count; p++) {
+            const struct plot_panel *panel = &f->chart->panels[p];
+            for (size_t i = 0; i < panel->series_count; i++)
+                if ((panel->series[i].style == PLOT_CROSSES) == are_crosses)
+                    add_entry(f, &panel->series[i]);
         }
-    }
     return EBB_OK;
 }
 

@@ -151,6 +151,21 @@ TEST(slowdown__intervals_are_strokes_from_end_to_end)
     ebb_free(text);
 }
 
+/* Strokes end inside the picture; one that is wider than all sense is cut. */
+TEST(slowdown__intervals_have_room)
+{
+    static const double lows[] = {0.85, 0.1};
+    for (size_t i = 0; i < 2; i++) {
+        struct harness_results r = read_text(results_text);
+        struct harness_figure *f = &r.settings[1].inputs[0].figures[HARNESS_SLOWDOWN];
+        *f = (struct harness_figure){1.1, 1.1, 0, {1, 1}, {lows[i], 1.8}};
+        struct harness_charts what = {.results = &r};
+        draw(&what, HARNESS_CHART_SLOWDOWN);
+        CHECK(chart.panels[0].y_max > 1.8);
+        CHECK(chart.panels[0].y_min < fmax(lows[i], 0.7) && chart.panels[0].y_min > 0.5);
+    }
+}
+
 TEST(slowdown__what_failed_is_a_cross_at_its_budget)
 {
     struct harness_results r = read_text(results_text);

@@ -371,6 +371,31 @@ TEST(models__may_be_one_name_that_is_checked_as_well)
     CHECK_EQ(good("\"models\": \"resnet32\"", BASE)->count, 1);
 }
 
+TEST(keys__that_do_nothing_for_a_type_are_told)
+{
+    static const struct {
+        const char *command, *key, *words;
+    } rows[] = {
+        {"\"type\": \"baseline\", \"paired\": true", "paired", "baseline"},
+        {"\"type\": \"baseline\", \"costs\": \"baseline\"", "costs", "baseline"},
+        {"\"type\": \"simrd\", \"kind\": \"get_log\", \"memory_budget\": 1, \"paired\": true",
+         "paired", "simulated"},
+        {"\"type\": \"unified\", \"kind\": \"fixed\", \"memory_budget\": 1, \"use_sampling\": "
+         "true",
+         "use_sampling", "planner"},
+        {DTR ", \"file_path\": \"x\"", "file_path", "use_log"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "dtr_settings.resnet32[0].%s", rows[i].key);
+        one(rows[i].command);
+        warned(path, rows[i].words);
+    }
+    good("", "\"default\": {\"use_sampling\": true}, \"resnet32\": [{\"batch_size\": 4, \"type\": "
+             "\"unified\", \"kind\": \"fixed\", \"memory_budget\": 1}]");
+    CHECK_EQ(report.warnings, 0); /* defaults are for whom they concern */
+}
+
 TEST(notes__may_have_blanks)
 {
     good("\"note of mine\": 1", BASE);
