@@ -84,12 +84,9 @@ static void make_run(struct maker *m, const struct plan_step *from, struct image
     for (uint32_t k = 0; k < top->output_count; k++)
         out[k] = output_address(m, from, top->output_first + k, &extra);
     exec_waits_touch(&m->waits, from->offset, extra, true);
-    image->launches[step->launch] = (struct exec_launch){
-        .p = image->p,
-        .o = &image->o,
-        .op = from->index,
-        .call = exec_call(image->p, &image->o, from->index, in,
-                          op->workspace_bytes ? address(image, from->offset) : NULL)};
+    struct trace_call call = exec_call(image->p, &image->o, from->index, in,
+                                       op->workspace_bytes ? address(image, from->offset) : NULL);
+    image->launches[step->launch] = exec_launch_make(image->p, &image->o, &call);
     step->has_work = extra > 0;
     if (top->is_leaf)
         make_leaf(m, top, step);

@@ -49,6 +49,7 @@ struct exec_image {
     struct image_graph graphs[IMAGE_GRAPHS];
     int next_graph; /* that is made anew when none fits */
     uint64_t runs;
+    bool is_timed;                        /* the run under way */
     uint64_t first_ns, again_ns, move_ns; /* of the run under way, when it is measured */
     struct exec_report report;
 };

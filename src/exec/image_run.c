@@ -89,15 +89,13 @@ static enum ebb_status run_step(struct exec_image *image, const struct image_ste
         if (step->is_boxed)
             return d->write(image->device, DEVICE_COMPUTE, step->offset, image->sources[step->box],
                             exec_leaf_bytes(image->p, step->index), err);
-        return exec_is_timed(&image->o, image->device) ? run_timed(image, step, err)
-                                                       : run_op(image, step, err);
+        return image->is_timed ? run_timed(image, step, err) : run_op(image, step, err);
     case PLAN_SEND:
     case PLAN_FETCH:
         return run_copy(image, step, err);
     case PLAN_MOVE:
         EBB_TRY(follow(image, DEVICE_COMPUTE, &step->waits, err));
-        return exec_is_timed(&image->o, image->device) ? run_timed(image, step, err)
-                                                       : run_move(image, step, err);
+        return image->is_timed ? run_timed(image, step, err) : run_move(image, step, err);
     default: /* bytes change hands: whoever touches them next waits */
         return EBB_OK;
     }
@@ -250,7 +248,7 @@ static enum ebb_status run_all(struct exec_image *image, struct ebb_error *err)
 {
     const struct device_table *d = image->device->table;
     bool is_eager = !d->capture_begin || image->o.is_eager || image->runs == 0 ||
-                    image->launch_count > MOST_CAPTURED || exec_is_timed(&image->o, image->device);
+                    image->launch_count > MOST_CAPTURED || image->is_timed;
     struct device_graph *graph;
     if (is_eager)
         return enqueue(image, err);
@@ -266,6 +264,7 @@ enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *i
     uint64_t begin = d->now_ns(image->device, DEVICE_COMPUTE), clock = 0;
     uint64_t stalled = d->stall_ns(image->device);
     image->o.io = io;
+    image->is_timed = exec_is_timed(&image->o, image->device);
     image->first_ns = image->again_ns = image->move_ns = 0;
     enum ebb_status status = fill_inbox(image, err);
     EBB_THEN(status, run_all(image, err));

@@ -37,7 +37,11 @@ struct exec_launch {
     const struct exec_options *o; /* io: that of the run */
     struct trace_call call;
     uint32_t op;
+    device_work work; /* what it does, and what it costs: found when it is made */
+    uint64_t cost_ns;
 };
+struct exec_launch exec_launch_make(const struct exec_program *p, const struct exec_options *o,
+                                    const struct trace_call *call);
 enum ebb_status exec_launch_op(struct exec_launch *launch, struct device *device,
                                struct ebb_error *err);
 /* The same for a launch that does not outlive the call: on a device that works beside the host, the

@@ -61,13 +61,20 @@ static enum ebb_status fill_leaf(void *argument, struct ebb_error *err)
     return exec_fill(l, l->call.out[0], err);
 }
 
-enum ebb_status exec_launch_op(struct exec_launch *l, struct device *device, struct ebb_error *err)
+struct exec_launch exec_launch_make(const struct exec_program *p, const struct exec_options *o,
+                                    const struct trace_call *call)
 {
-    const struct trace_op *top = &l->p->trace->ops[l->op];
+    const struct trace_op *top = &p->trace->ops[call->op];
     device_work work = top->kind->run ? run_kernel : NULL;
     if (top->is_leaf)
-        work = exec_leaf_bytes(l->p, l->op) ? fill_leaf : NULL;
-    return device->table->launch(device, work, l, top->cost_ns, err);
+        work = exec_leaf_bytes(p, call->op) ? fill_leaf : NULL;
+    return (struct exec_launch){
+        .p = p, .o = o, .op = call->op, .call = *call, .work = work, .cost_ns = top->cost_ns};
+}
+
+enum ebb_status exec_launch_op(struct exec_launch *l, struct device *device, struct ebb_error *err)
+{
+    return device->table->launch(device, l->work, l, l->cost_ns, err);
 }
 
 /* A leaf by way of memory that device and host share. */

@@ -125,7 +125,7 @@ static enum ebb_status launch(struct run *run, const struct frame *frame, uint32
             *pointer = device->table->address(
                 device, work_offset + exec_scratch(run->p, out->storage, &extra));
     }
-    struct exec_launch l = {.p = run->p, .o = run->o, .op = op, .call = call};
+    struct exec_launch l = exec_launch_make(run->p, run->o, &call);
     uint64_t leaf = top->is_leaf ? offset_of(run, t->tensors[top->output_first].storage) : 0;
     if (!exec_is_timed(run->o, device))
         return exec_launch_now(&l, device, leaf, err);

@@ -33,9 +33,9 @@ struct kernel_primitive {
 
 struct kernel_context {
     struct kernel_head head;
-    const struct profile *profile; /* what calls cost */
-    struct device *device;         /* far: whose addresses are shifted */
-    uint32_t fault, last_fault;    /* far: of the run under way, of the one before; 0: none */
+    const struct profile_fit *fits[KERNEL_FAMILIES]; /* what calls cost */
+    struct device *device;                           /* far: whose addresses are shifted */
+    uint32_t fault, last_fault; /* far: of the run under way, of the one before; 0: none */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     struct kernel_primitive **items; /* owned; open addressing by hash, capacity a power of two */
@@ -43,6 +43,20 @@ struct kernel_context {
 };
 
 /* Entries of the table that others share. */
+/* Families whose workspace or algorithm is a matter of their shapes. */
+#define KERNEL_CPU_NEEDS(X)                                                                        \
+    X(MATMUL, matmul)                                                                              \
+    X(CONV, conv)                                                                                  \
+    X(ATTENTION, attention)                                                                        \
+    X(ATTENTION_GRAD, attention_grad)                                                              \
+    X(LAYER_NORM_GRAD, layer_norm_grad)                                                            \
+    X(PRODUCT_ENTROPY, product_entropy)                                                            \
+    X(PRODUCT_ENTROPY_GRAD, product_entropy_grad)                                                  \
+    X(PRODUCT_ENTROPY_STEP, product_entropy_step)                                                  \
+    X(UPDATE, update)                                                                              \
+    X(UPDATE_SPLIT, update_split)
+#define KERNEL_BIT(name, text) | UINT64_C(1) << KERNEL_FAMILY_##name
+#define KERNEL_CPU_SIZED (~(UINT64_C(0) KERNEL_CPU_NEEDS(KERNEL_BIT)))
 void kernel_cpu_close(struct kernel_context *context);
 bool kernel_cpu_takes(const struct kernel_context *context, enum kernel_family family,
                       const void *desc, const struct kernel_args *types);

@@ -48,16 +48,9 @@ static kernel_cpu_runs *const runs[KERNEL_FAMILIES] = {
 };
 
 static kernel_cpu_needs *const needs[KERNEL_FAMILIES] = {
-    [KERNEL_FAMILY_MATMUL] = kernel_need_matmul,
-    [KERNEL_FAMILY_CONV] = kernel_need_conv,
-    [KERNEL_FAMILY_ATTENTION] = kernel_need_attention,
-    [KERNEL_FAMILY_ATTENTION_GRAD] = kernel_need_attention_grad,
-    [KERNEL_FAMILY_LAYER_NORM_GRAD] = kernel_need_layer_norm_grad,
-    [KERNEL_FAMILY_PRODUCT_ENTROPY] = kernel_need_product_entropy,
-    [KERNEL_FAMILY_PRODUCT_ENTROPY_GRAD] = kernel_need_product_entropy_grad,
-    [KERNEL_FAMILY_PRODUCT_ENTROPY_STEP] = kernel_need_product_entropy_step,
-    [KERNEL_FAMILY_UPDATE] = kernel_need_update,
-    [KERNEL_FAMILY_UPDATE_SPLIT] = kernel_need_update_split,
+#define X(name, text) [KERNEL_FAMILY_##name] = kernel_need_##text,
+    KERNEL_CPU_NEEDS(X)
+#undef X
 };
 
 /* Which operands of 16 bits a family works on; F32 alone unless said here. */
@@ -101,7 +94,9 @@ static enum ebb_status cpu_open(struct kernel_context **context, struct device *
     EBB_TRY(ebb_new(&c, 1, sizeof *c, err));
     c->head.table = &kernel_cpu;
     c->head.threads = threads;
-    c->profile = profile ? profile : profile_builtin();
+    for (int k = 0; k < KERNEL_FAMILIES; k++)
+        c->fits[k] = profile_fit_of(profile ? profile : profile_builtin(),
+                                    kernel_family_name((enum kernel_family)k));
     c->device = device;
     enum ebb_status status = kernel_dnnl_open(c, err);
     return EBB_HAND_OUT(status, context, c, ebb_free);
@@ -120,9 +115,11 @@ enum ebb_status kernel_cpu_need(struct kernel_context *context, enum kernel_fami
                                 struct kernel_need *need, struct ebb_error *err)
 {
     need->workspace_bytes = need->algorithm = 0;
+    const struct profile_fit *fit =
+        context ? context->fits[family]
+                : profile_fit_of(profile_builtin(), kernel_family_name(family));
     need->cost_ns =
-        profile_cost_ns(context ? context->profile : profile_builtin(), kernel_family_name(family),
-                        "", need->flops, need->bytes, kernel_threads(context), NULL);
+        profile_fit_ns(fit, need->flops, need->bytes, context ? context->head.threads : 1);
     return needs[family] ? needs[family](context, desc, types, need, err) : EBB_OK;
 }
 
@@ -135,6 +132,7 @@ static enum ebb_status cpu_run(struct kernel_context *context, enum kernel_famil
 
 const struct kernel_table kernel_cpu = {
     .device = "cpu",
+    .sized = KERNEL_CPU_SIZED,
     .open = cpu_open,
     .close = kernel_cpu_close,
     .takes = kernel_cpu_takes,

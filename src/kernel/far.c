@@ -61,6 +61,7 @@ static uint32_t far_fault(struct kernel_context *context)
 
 const struct kernel_table kernel_far = {
     .device = "far",
+    .sized = KERNEL_CPU_SIZED,
     .open = far_open,
     .close = kernel_cpu_close,
     .takes = kernel_cpu_takes,

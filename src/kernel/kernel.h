@@ -565,6 +565,7 @@ enum kernel_family {
 #undef X
         KERNEL_FAMILIES
 };
+_Static_assert(KERNEL_FAMILIES <= 64, "a bit per family");
 
 union kernel_desc { /* room for any */
 #define X(name, text, type) type text;
@@ -585,7 +586,9 @@ typedef enum ebb_status kernel_row_sink(void *to, const struct profile_row *row,
 struct kernel_table {
     const char *device;
     const char
-        *profile; /* text of one (profile.h), for whoever gives no other; NULL: as built in */
+        *profile;   /* text of one (profile.h), for whoever gives no other; NULL: as built in */
+    uint64_t sized; /* bit per family: need() looks at flops and bytes alone; its desc and types
+                             may be NULL */
     const char *rewrites; /* on at the start, as changes of those of ops: "+head"; NULL: no other */
     enum ebb_status (*open)(struct kernel_context **context, struct device *device,
                             const struct profile *profile, int threads, struct ebb_error *err);

@@ -378,7 +378,10 @@ static const struct ops_def *find_op(struct nn_builder *b, const char *op, size_
 {
     if (tensor_status(b->session, NULL) != EBB_OK)
         return NULL;
-    const struct ops_def *def = ops_find(op);
+    const struct ops_def **recent = &b->recent[((unsigned)op[0] * 5 + (unsigned)op[1]) % NN_RECENT];
+    if (!*recent || strcmp(ops_name(*recent), op) != 0)
+        *recent = ops_find(op);
+    const struct ops_def *def = *recent;
     if (!def || in_count > TENSOR_PORTS) {
         tensor_fail(b->session, EBB_EUNSUPPORTED, "%s: no such op, or %zu inputs", op, in_count);
         return NULL;

@@ -106,6 +106,7 @@ struct nn_place { /* in a model file */
 };
 struct nn_journal;
 
+#define NN_RECENT 32
 struct nn_builder {
     struct tensor_session *session; /* borrowed */
     struct nn_mode mode;
@@ -124,7 +125,9 @@ struct nn_builder {
     size_t prefix_length, marks[NN_DEPTH], depth;
     const struct nn_config *config; /* that is built: what is frozen */
     struct nn_place place;          /* of the first failure, in models from files */
-    struct nn_journal *journal;     /* of calls, while a model is written as a file; else NULL */
+    const struct ops_def
+        *recent[NN_RECENT];     /* ops called before, by the beginning of their names */
+    struct nn_journal *journal; /* of calls, while a model is written as a file; else NULL */
 };
 
 void nn_builder_init(struct nn_builder *b, struct tensor_session *session,

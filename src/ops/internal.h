@@ -79,9 +79,8 @@ struct ops_views {
     const struct tensor_view *out; /* one behind the other */
     uint32_t in_count, out_count;
 };
-/* Operands of the row's kernel, at the places it has for them; call NULL: their types alone. */
-void ops_operands(const struct ops_views *v, const struct tensor_call *call,
-                  struct kernel_args *args);
+/* Types of the operands of the row's kernel, at the places it has for them. */
+void ops_types(const struct ops_views *v, struct kernel_args *args);
 /* For rows whose description is how many elements input 0 has. */
 void ops_describe_count(const struct ops_views *v, void *desc);
 

@@ -19,8 +19,8 @@ tensor_id ops_rewrite(const struct ops_build *b)
     struct ops_match m = {.other = TENSOR_NONE};
     for (size_t i = 0; i < COUNT; i++) {
         const struct ops_rewrite *r = table[i];
-        if (r->op && strcmp(r->op, b->def->name) == 0 && ops_has_pass(b->s, r->pass) &&
-            r->match(b, &m))
+        if (r->op && *r->op == *b->def->name && strcmp(r->op, b->def->name) == 0 &&
+            ops_has_pass(b->s, r->pass) && r->match(b, &m))
             return r->replace(b, &m);
     }
     return TENSOR_NONE;

@@ -9,8 +9,7 @@ static uint32_t operand_at(const char *order, uint32_t p)
     return !order ? p : order[p] == '-' ? UINT32_MAX : (uint32_t)(order[p] - '0');
 }
 
-void ops_operands(const struct ops_views *v, const struct tensor_call *call,
-                  struct kernel_args *args)
+void ops_types(const struct ops_views *v, struct kernel_args *args)
 {
     const char *ins = v->def->ins, *outs = v->def->outs;
     memset(args, 0, sizeof *args);
@@ -18,17 +17,25 @@ void ops_operands(const struct ops_views *v, const struct tensor_call *call,
     args->out_count = outs ? (uint32_t)strlen(outs) : v->out_count;
     for (uint32_t p = 0; p < args->in_count; p++) {
         uint32_t k = operand_at(ins, p);
-        if (k >= v->in_count)
-            continue;
-        args->in_dtype[p] = v->in[k]->dtype;
-        args->in[p] = call ? tensor_call_in(call, k) : NULL;
+        if (k < v->in_count)
+            args->in_dtype[p] = v->in[k]->dtype;
     }
     for (uint32_t p = 0; p < args->out_count; p++) {
         uint32_t k = operand_at(outs, p);
-        if (k >= v->out_count)
-            continue;
-        args->out_dtype[p] = v->out[k].dtype;
-        args->out[p] = call ? tensor_call_out(call, k) : NULL;
+        if (k < v->out_count)
+            args->out_dtype[p] = v->out[k].dtype;
+    }
+}
+
+static void find_operands(const struct ops_views *v, const struct tensor_call *call,
+                          struct kernel_args *args)
+{
+    ops_types(v, args);
+    for (uint32_t p = 0; p < KERNEL_PORTS; p++) {
+        uint32_t i = p < args->in_count ? operand_at(v->def->ins, p) : UINT32_MAX;
+        uint32_t o = p < args->out_count ? operand_at(v->def->outs, p) : UINT32_MAX;
+        args->in[p] = i < v->in_count ? tensor_call_in(call, i) : NULL;
+        args->out[p] = o < v->out_count ? tensor_call_out(call, o) : NULL;
     }
 }
 
@@ -69,7 +76,7 @@ enum ebb_status ops_run_row(const struct ops_def *def, const struct tensor_call 
         v.in[k] = &call->in[k];
     memset(&desc, 0, kernel_desc_bytes(def->family));
     def->describe(&v, &desc);
-    ops_operands(&v, call, &args);
+    find_operands(&v, call, &args);
     args.workspace = call->call->workspace;
     args.op = call->call->op;
     return kernel_run(call->call->context, def->family, &desc, &args, err);

@@ -122,10 +122,11 @@ static int common_block(const struct ops_infer *i)
     return like->block;
 }
 
-/* Inputs in the layouts and strides that the row takes. */
+/* Inputs in the layouts and strides that the row takes, and their views. */
 static int settle(struct ops_infer *i, const tensor_id *in, tensor_id *out)
 {
     struct tensor_session *s = i->session;
+    bool is_moved = false;
     const struct ops_def *def = i->def;
     for (size_t k = 0; k < i->in_count; k++) {
         i->in[k] = tensor_view_of(s, in[k]);
@@ -142,14 +143,18 @@ static int settle(struct ops_infer *i, const tensor_id *in, tensor_id *out)
             has_shape = true;
         }
     for (size_t k = 0; k < i->in_count; k++) {
-        const struct tensor_view *v = tensor_view_of(s, in[k]);
+        const struct tensor_view *v = is_moved ? tensor_view_of(s, in[k]) : i->in[k];
         bool is_strided = def->strided >> k & 1;
         int want = block && (def->blocked >> k & 1) ? block : 0;
         if (want && !v->block && def->can_broadcast && !tensor_same_shape(v, &like))
             want = 0;
-        if (v->block != want || (!is_strided && !tensor_is_dense(v)))
-            out[k] = ops_in_layout(s, in[k], want);
+        if (v->block == want && (is_strided || tensor_is_dense(v)))
+            continue;
+        out[k] = ops_in_layout(s, in[k], want);
+        is_moved = true; /* views, too: they are in one array that grows */
     }
+    for (size_t k = 0; is_moved && k < i->in_count; k++)
+        i->in[k] = tensor_view_of(s, out[k]);
     return block;
 }
 
@@ -189,7 +194,7 @@ static void describe(const struct ops_infer *i, bool is_float, union kernel_desc
         ops_low_float(&i->out[k], &out[k]);
     memset(desc, 0, kernel_desc_bytes(i->def->family));
     i->def->describe(&v, desc);
-    ops_operands(&v, NULL, types);
+    ops_types(&v, types);
 }
 
 /* What the table wants for the call; operands that it does not take are converted. */
@@ -200,6 +205,10 @@ static enum ebb_status ask(struct call *c, struct ebb_error *err)
     const struct kernel_table *table = ops_table(s);
     union kernel_desc desc;
     struct kernel_args types;
+    c->need.flops = c->i.flops;
+    c->need.bytes = c->i.bytes > 0 ? c->i.bytes : bytes_of(&c->i);
+    if (!c->has_low && (table->sized >> def->family & 1))
+        return table->need(tensor_backend(s), def->family, NULL, NULL, &c->need, err);
     describe(&c->i, false, &desc, &types);
     c->is_low = c->has_low && !table->takes(tensor_backend(s), def->family, &desc, &types);
     for (size_t k = 0; c->is_low && k < c->i.in_count; k++)
@@ -209,8 +218,6 @@ static enum ebb_status ask(struct call *c, struct ebb_error *err)
         look(c);
         describe(&c->i, true, &desc, &types);
     }
-    c->need.flops = c->i.flops;
-    c->need.bytes = c->i.bytes > 0 ? c->i.bytes : bytes_of(&c->i);
     EBB_TRY(table->need(tensor_backend(s), def->family, &desc, &types, &c->need, err));
     c->workspace_bytes = (size_t)c->need.workspace_bytes;
     if (c->is_low)
@@ -289,7 +296,6 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
     i->in_count = in_count;
     i->attr = attr;
     int block = settle(i, in, c.inputs);
-    look(&c);
     c.has_low = def->low_rule != OPS_LOW_NONE && ops_low_dtype(i) != TENSOR_F32;
     enum ebb_status status = c.has_low ? ops_low_infer(i, &err) : def->infer(i, &err);
     if (status != EBB_OK)

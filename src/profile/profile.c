@@ -193,7 +193,7 @@ uint64_t profile_hash(const struct profile *p, const char *family)
     return hash;
 }
 
-static const struct profile_fit *find_fit(const struct profile *p, const char *family)
+const struct profile_fit *profile_fit_of(const struct profile *p, const char *family)
 {
     const struct profile_fit *any = &any_cpu;
     for (size_t i = 0; i < p->fit_count; i++) {
@@ -213,10 +213,7 @@ uint64_t profile_cost_ns(const struct profile *p, const char *family, const char
         *is_fitted = !row;
     if (row)
         return row->cost_ns;
-    const struct profile_fit *fit = find_fit(p, family);
-    double ns = fit->bytes_per_ns > 0 ? bytes / fit->bytes_per_ns : 0;
-    ns += fit->flops_per_ns > 0 ? flops / (fit->flops_per_ns * threads) : 0;
-    return (uint64_t)fit->fixed_ns + (uint64_t)ns;
+    return profile_fit_ns(profile_fit_of(p, family), flops, bytes, threads);
 }
 
 uint64_t profile_round_ns(double ns)

@@ -72,6 +72,15 @@ const struct profile_row *profile_find(const struct profile *profile, const char
                                        const char *key); /* NULL: none */
 /* Of all rows of a family: which algorithms they choose. Two profiles with equal hashes choose alike. */
 uint64_t profile_hash(const struct profile *profile, const char *family);
+/* That of the family, else the one for all. */
+const struct profile_fit *profile_fit_of(const struct profile *profile, const char *family);
+static inline uint64_t profile_fit_ns(const struct profile_fit *fit, double flops, double bytes,
+                                      int threads)
+{
+    double ns = fit->bytes_per_ns > 0 ? bytes / fit->bytes_per_ns : 0;
+    ns += fit->flops_per_ns > 0 ? flops / (fit->flops_per_ns * threads) : 0;
+    return (uint64_t)fit->fixed_ns + (uint64_t)ns;
+}
 /* What a kernel is expected to take: its row, else the fit. */
 uint64_t profile_cost_ns(const struct profile *profile, const char *family, const char *key,
                          double flops, double bytes, int threads, bool *is_fitted);

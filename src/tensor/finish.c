@@ -75,8 +75,11 @@ static void write_blob(const struct tensor_session *s, const struct tensor_recor
         at = tensor_pack(at, &s->views[n->inputs[k].v]);
     for (uint32_t k = 0; k < n->output_count; k++)
         at = tensor_pack(at, &s->views[n->first_output + k]);
-    memset(at + n->attr_bytes, 0, tensor_round_up(n->attr_bytes) - n->attr_bytes);
-    memcpy(at, n->attr, n->attr_bytes);
+    size_t room = tensor_round_up(n->attr_bytes);
+    if (room > n->attr_bytes)
+        memset(at + n->attr_bytes, 0, room - n->attr_bytes);
+    if (n->attr_bytes)
+        memcpy(at, n->attr, n->attr_bytes);
 }
 
 struct emitter { /* one finishing */

@@ -127,6 +127,14 @@ enum ebb_status trace_builder_reserve(struct trace_builder *builder,
 static enum ebb_status make_room(struct trace_builder *b, const struct trace_op_desc *desc,
                                  size_t label_bytes, struct ebb_error *err)
 {
+    if (b->op_count < b->op_capacity &&
+        b->tensor_count + desc->output_count <= b->tensor_capacity &&
+        b->tensor_count + desc->output_count <= b->storage_capacity &&
+        b->input_count + desc->input_count < b->input_capacity &&
+        b->command_count < b->command_capacity &&
+        b->attr_bytes + desc->attr_bytes < b->attr_capacity &&
+        b->text_bytes + label_bytes + 2 <= b->text_capacity)
+        return EBB_OK; /* the usual case: all of it was reserved */
     const struct trace_sizes sizes = {.ops = b->op_count + 1,
                                       .tensors = b->tensor_count + desc->output_count,
                                       .inputs = b->input_count + desc->input_count,

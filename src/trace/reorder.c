@@ -10,22 +10,30 @@
  * it overwrites. All others keep their order. */
 #include "trace/trace.h"
 
+#include <string.h>
+
 #include "base/heap.h"
+
+struct pair {
+    uint32_t op, mover;
+};
 
 struct order {
     const struct trace *trace;
     enum trace_order how;
     uint32_t *ops; /* the result */
     uint32_t count;
-    uint8_t *is_done;  /* op -> it is in the result, or a view */
-    uint8_t *is_mover; /* op -> it may come earlier than it stands */
-    uint8_t *is_read;  /* op -> others than updates read what it makes, or nobody does */
-    uint32_t *waits;   /* op -> ops it still waits for */
-    uint32_t *first;   /* op -> its first entry in `later` */
-    uint32_t *later;   /* movers that wait for an op */
-    uint32_t *maker;   /* tensor -> op that made its version; views asked their base */
-    uint32_t *writer;  /* tensor -> mover that overwrites the version it denotes */
-    uint32_t *ready;   /* movers that wait for nothing; those from `taken` on are still to come */
+    uint8_t *is_done;   /* op -> it is in the result, or a view */
+    uint8_t *is_mover;  /* op -> it may come earlier than it stands */
+    uint8_t *is_read;   /* op -> others than updates read what it makes, or nobody does */
+    uint32_t *waits;    /* op -> ops it still waits for */
+    uint32_t *first;    /* op -> its first entry in `later` */
+    uint32_t *later;    /* movers that wait for an op */
+    struct pair *pairs; /* the same as they were found */
+    size_t pair_count;
+    uint32_t *maker;  /* tensor -> op that made its version; views asked their base */
+    uint32_t *writer; /* tensor -> mover that overwrites the version it denotes */
+    uint32_t *ready;  /* movers that wait for nothing; those from `taken` on are still to come */
     uint32_t taken, ready_count;
 };
 
@@ -100,21 +108,17 @@ static void find_makers(struct order *o)
     }
 }
 
-/* A mover waits for an op. Pass 0 counts, pass 1 fills the lists. TRACE_EARLY fetches leaves when
- * they are wanted. */
-static void add_wait(struct order *o, uint32_t op, uint32_t mover, int pass)
+/* A mover waits for an op. TRACE_EARLY fetches leaves when they are wanted. */
+static void add_wait(struct order *o, uint32_t op, uint32_t mover)
 {
     if (op == mover || (o->trace->ops[op].is_leaf && o->how == TRACE_EARLY))
         return;
-    if (pass == 0) {
-        o->first[op + 1]++;
-        o->waits[mover]++;
-    } else {
-        o->later[o->first[op]++] = mover;
-    }
+    o->first[op + 1]++;
+    o->waits[mover]++;
+    o->pairs[o->pair_count++] = (struct pair){op, mover};
 }
 
-static void add_waits(struct order *o, int pass)
+static void add_waits(struct order *o)
 {
     const struct trace *t = o->trace;
     for (uint32_t op = 0; op < t->op_count; op++) {
@@ -122,9 +126,9 @@ static void add_waits(struct order *o, int pass)
         for (uint32_t i = 0; i < p->input_count; i++) {
             uint32_t in = t->inputs[p->input_first + i];
             if (o->is_mover[op])
-                add_wait(o, o->maker[in], op, pass);
+                add_wait(o, o->maker[in], op);
             if (o->writer[in] != TRACE_NONE && !is_left_out(o, op))
-                add_wait(o, op, o->writer[in], pass);
+                add_wait(o, op, o->writer[in]);
         }
     }
 }
@@ -145,10 +149,11 @@ static void find_writers(struct order *o, uint32_t *newest)
 static void list_waits(struct order *o)
 {
     uint32_t count = o->trace->op_count;
-    add_waits(o, 0);
+    add_waits(o);
     for (uint32_t op = 0; op < count; op++)
         o->first[op + 1] += o->first[op];
-    add_waits(o, 1);
+    for (size_t i = 0; i < o->pair_count; i++)
+        o->later[o->first[o->pairs[i].op]++] = o->pairs[i].mover;
     for (uint32_t op = count; op > 0; op--) /* filling moved each begin to its end */
         o->first[op] = o->first[op - 1];
     o->first[0] = 0;
@@ -171,7 +176,7 @@ static void take(struct order *o, uint32_t op)
     const struct trace_op *p = &t->ops[op];
     if (o->is_done[op])
         return;
-    for (uint32_t i = 0; i < p->input_count; i++) {
+    for (uint32_t i = 0; i < p->input_count && o->how == TRACE_EARLY; i++) {
         uint32_t leaf = o->maker[t->inputs[p->input_first + i]];
         if (t->ops[leaf].is_leaf && !o->is_done[leaf]) {
             o->is_done[leaf] = 1;
@@ -208,19 +213,22 @@ enum ebb_status trace_reorder(const struct trace *t, enum trace_order how, uint3
     size_t n = (size_t)t->op_count + 2, tensors = (size_t)t->tensor_count + 1;
     size_t waits = 2 * t->input_count + 1, storages = (size_t)t->storage_count + 1;
     struct order o = {.trace = t, .how = how, .ops = ops};
-    size_t numbers = 3 * n + waits + 2 * tensors + storages;
-    uint32_t *block;
-    EBB_TRY(
-        ebb_new(&block, numbers + n, sizeof *block, err)); /* 3 n flags are behind the numbers */
+    size_t zeros = 3 * n; /* two lists of numbers, three of flags */
+    size_t numbers = zeros + n + 3 * waits + 2 * tensors + storages;
+    uint32_t *block = ebb_alloc(numbers * sizeof *block);
+    if (!block)
+        return ebb_no_memory(err, numbers * sizeof *block);
+    memset(block, 0, zeros * sizeof *block);
     o.waits = block;
     o.first = block + n;
-    o.ready = block + 2 * n;
-    o.later = block + 3 * n;
-    o.maker = o.later + waits;
-    o.writer = o.maker + tensors;
-    o.is_done = (uint8_t *)(block + numbers);
+    o.is_done = (uint8_t *)(block + 2 * n);
     o.is_mover = o.is_done + n;
     o.is_read = o.is_mover + n;
+    o.ready = block + zeros;
+    o.later = o.ready + n;
+    o.pairs = (struct pair *)(o.later + waits);
+    o.maker = (uint32_t *)(o.pairs + waits);
+    o.writer = o.maker + tensors;
     find_makers(&o);
     if (how == TRACE_EARLY)
         find_read(&o);
