@@ -347,7 +347,7 @@ TEST(invalid_sample__is_replaced_but_not_for_ever) /* S9 */
 {
     static struct kit k;
     kit_open(&k, "{name: random, metric: m, max_steps: 3, max_trials: 1}",
-             "{x: {type: int, minval: 1, maxval: 9}}");
+             "{x: {type: double, minval: 1, maxval: 9}}");
     kit_start(&k);
     CHECK_STR(kit_exited(&k, 0, EXP_EXIT_INVALID_HP), "C1 T1:1-3 V1:3 X1");
     for (uint32_t i = 1; i < 100; i++)
@@ -359,7 +359,7 @@ TEST(invalid_sample__is_replaced_but_not_for_ever) /* S9 */
 TEST(invalid_sample__a_validation_between_starts_the_count_anew)
 {
     static struct kit k;
-    kit_open(&k, RANDOM2, "{x: {type: int, minval: 1, maxval: 9}}");
+    kit_open(&k, RANDOM2, "{x: {type: double, minval: 1, maxval: 9}}");
     kit_start(&k);
     uint32_t last = 0;
     for (int i = 0; i < 80; i++) {
@@ -381,6 +381,35 @@ TEST(invalid_sample__the_only_one_is_not_drawn_again)
     kit_start(&k);
     CHECK_STR(kit_exited(&k, 0, EXP_EXIT_INVALID_HP), "FAIL");
     kit_close(&k);
+}
+
+TEST(invalid_sample__is_not_drawn_again_by_any_method)
+{
+    static const char *const methods[] = {
+        "{name: random, metric: m, max_steps: 3, max_trials: 1}",
+        "{name: tpe, metric: m, max_steps: 3, max_trials: 1}",
+        "{name: async_halving, metric: m, max_length: 8, num_rungs: 2, divisor: 2, max_trials: 1, "
+        "max_concurrent_trials: 1}",
+        "{name: pbt, metric: m, population_size: 1, num_rounds: 2, steps_per_round: 1, "
+        "replace_function: {truncate_fraction: 0}, explore_function: {resample_probability: 0, "
+        "perturb_factor: 0.2}}",
+    };
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        static struct kit k;
+        kit_open(&k, methods[i], "{x: {type: int, minval: 1, maxval: 9}}");
+        kit_start(&k);
+        for (uint32_t t = 0; t < 8; t++) {
+            uint32_t by;
+            CHECK(!exp_search_refused_by(k.search, t, &by));
+            CHECK(strstr(kit_exited(&k, t, EXP_EXIT_INVALID_HP), "C") != NULL);
+            CHECK(exp_search_refused_by(k.search, t, &by) && by == t);
+        }
+        for (uint32_t a = 0; a < 9; a++)
+            for (uint32_t b = 0; b < a; b++)
+                CHECK(k.search->trials[a].sample != k.search->trials[b].sample);
+        CHECK(strstr(kit_exited(&k, 8, EXP_EXIT_INVALID_HP), "C") == NULL); /* there is no other */
+        kit_close(&k);
+    }
 }
 
 TEST(invalid_point__of_a_grid_has_no_replacement)

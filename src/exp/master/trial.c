@@ -1,4 +1,6 @@
 /* trial.c - one trial: asking for slots, getting its number and its first process. */
+#include <stdio.h>
+
 #include "base/heap.h"
 #include "exp/master/inner.h"
 
@@ -97,13 +99,39 @@ static enum ebb_status enter(struct exp_master *m, struct exp_trial *r, struct e
         err);
 }
 
+/* Its values are those of a trial that called them invalid: nothing new would be learned. */
+static enum ebb_status refuse(struct exp_master *m, struct exp_trial *r,
+                              const struct exp_trial *known, struct ebb_error *err)
+{
+    char text[128];
+    snprintf(text, sizeof text, "not started: it has the values of trial %lld, which are invalid",
+             (long long)known->id);
+    EBB_TRY(exp_text_set(&r->message, text, err));
+    r->state = EXP_TRIAL_ERROR;
+    r->end_time = m->time;
+    r->experiment->ended_count++;
+    exp_dirty_trial(m, r);
+    exp_notice_trial(m, r);
+    exp_trial_update_task(m, r);
+    return exp_experiment_feed(m, r->experiment,
+                               &(struct exp_event){.kind = EXP_EVENT_EXITED,
+                                                   .request = r->request,
+                                                   .reason = EXP_EXIT_INVALID_HP},
+                               err);
+}
+
 enum ebb_status exp_trial_start(struct exp_master *m, struct exp_trial *r, int64_t slot,
                                 struct ebb_error *err)
 {
-    if (r->id == 0)
+    const struct exp_experiment *e = r->experiment;
+    uint32_t known;
+    bool is_first = r->id == 0;
+    if (is_first)
         EBB_TRY(enter(m, r, err));
-    if (r->experiment->state != EXP_ACTIVE) /* what it caused may have ended the experiment */
+    if (e->state != EXP_ACTIVE) /* what it caused may have ended the experiment */
         return EBB_OK;
+    if (is_first && exp_search_refused_by(e->search, r->index, &known))
+        return refuse(m, r, e->trials[known], err);
     struct exp_alloc *a;
     EBB_TRY(ebb_new(&a, 1, sizeof *a, err));
     *a = (struct exp_alloc){.trial = r, .slot = slot, .proc.fd = -1};

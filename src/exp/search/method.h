@@ -61,6 +61,7 @@ struct exp_wanted {
 
 struct exp_search_trial {
     struct exp_request_id id;
+    uint64_t sample;            /* a hash of its values */
     int64_t requested, trained; /* steps asked for, steps done */
     int64_t checkpoint;         /* last step checkpointed, asked for or not; 0 = none */
     uint32_t wanted;            /* head in the pool */
@@ -92,8 +93,9 @@ struct exp_search {
 
     uint64_t workloads;
     size_t closed_count, completed_count;
-    size_t busy_count;   /* trials with something asked for and not done */
-    int64_t invalid_row; /* INVALID_HP exits since the last validation (S9) */
+    size_t busy_count;      /* trials with something asked for and not done */
+    int64_t invalid_row;    /* INVALID_HP exits since the last validation (S9) */
+    struct ebb_map invalid; /* hashes of samples that are not valid -> the trial that said so */
     bool is_started, is_shut_down, is_broken;
 
     struct exp_ops held;     /* S6: operations of trials whose creation waits */
@@ -137,8 +139,12 @@ enum ebb_status exp_search_ask_shutdown(struct exp_search *s, bool is_failure,
 enum ebb_status exp_search_ask_sampled(struct exp_search *s, int64_t step, uint32_t *index,
                                        struct ebb_error *err);
 
-/* S9: whether an INVALID_HP exit may still be answered by a replacement. */
-bool exp_search_may_replace(const struct exp_search *s);
+/* Draw a sample into `sample`, again while it is one that is known to be invalid (S9). */
+void exp_search_draw(struct exp_search *s, struct exp_value *sample);
+/* Did a trial call these values invalid? */
+bool exp_search_is_refused(const struct exp_search *s, const struct exp_value *sample);
+/* How often a draw is repeated for that; then it is taken as it is. */
+#define EXP_DRAWS_MAX 10000
 /* Append one operation list entry to another list, sample included. */
 enum ebb_status exp_ops_copy(struct exp_ops *to, const struct exp_ops *from,
                              const struct exp_op *op, size_t params, struct ebb_error *err);

@@ -12,6 +12,7 @@
 #include "base/heap.h"
 
 #define NO_PLACE UINT32_MAX
+#define EXPLORES 100 /* for a child that is not known to be invalid */
 
 struct place {
     uint32_t trial; /* EXP_NO_TRIAL: a child that waits for its parent's checkpoint */
@@ -178,6 +179,8 @@ static enum ebb_status clone(struct exp_search *s, uint32_t i, struct ebb_error 
                             .sample = slot(s, p->side, p->count)};
     EBB_TRY(exp_search_ask_checkpoint(s, parent, step, err));
     exp_explore(s->space, s->config, &s->rng, p->places[i].sample, child->sample);
+    for (int k = 0; k < EXPLORES && exp_search_is_refused(s, child->sample); k++)
+        exp_explore(s->space, s->config, &s->rng, p->places[i].sample, child->sample);
     exp_search_draw_identity(s, &child->waiting);
     p->places[i].child = (uint32_t)p->count++;
     return EBB_OK;

@@ -48,7 +48,7 @@ static enum ebb_status random_exited(struct exp_search *s, uint32_t trial,
     (void)trial, (void)has_work;
     if (reason != EXP_EXIT_INVALID_HP)
         return EBB_OK;
-    exp_sample(s->space, &s->rng, s->scratch); /* a replacement, not counted in max_trials */
+    exp_search_draw(s, s->scratch); /* a replacement, not counted in max_trials */
     return whole_trial(s, err);
 }
 

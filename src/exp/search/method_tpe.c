@@ -259,6 +259,8 @@ static enum ebb_status add_trial(struct exp_search *s, struct ebb_error *err)
     size_t params = s->space->count;
     uint32_t trial;
     choose_sample(s, s->scratch);
+    for (int i = 0; i < EXP_DRAWS_MAX && exp_search_is_refused(s, s->scratch); i++)
+        exp_sample(s->space, &s->rng, s->scratch);
     exp_search_draw_identity(s, &new_trial.identity);
     EBB_TRY(exp_search_ask_create(s, &new_trial, &trial, err));
     if (params > 0) {

@@ -32,6 +32,7 @@ enum ebb_status exp_search_create(const struct exp_searcher *config,
     s->wanted_free = EXP_NO_TRIAL;
     ebb_mt_seed(&s->rng, seed);
     ebb_arena_init(&s->arena);
+    ebb_map_init(&s->invalid);
     ebb_strmap_init(&s->ids);
     exp_ops_init(&s->held);
     enum ebb_status status = EBB_OK;
@@ -56,6 +57,7 @@ void exp_search_destroy(struct exp_search *s)
     ebb_free(s->wanted);
     ebb_free(s->ready);
     ebb_strmap_fini(&s->ids);
+    ebb_map_fini(&s->invalid);
     exp_ops_fini(&s->held);
     ebb_arena_fini(&s->arena);
     ebb_free(s);
@@ -112,6 +114,76 @@ static bool unwant(struct exp_search *s, struct exp_search_trial *t, int64_t ste
         return true;
     }
     return false;
+}
+
+/* ---- samples that are known to be invalid ---- */
+
+/* Of a value, by its place in the space: not by addresses, since searches are replayed. */
+static uint64_t value_bits(const struct exp_hparam *param, const struct exp_value *value)
+{
+    uint64_t bits = (uint64_t)value->integer;
+    if (value->kind == EXP_VALUE_DOUBLE)
+        memcpy(&bits, &value->number, sizeof bits);
+    if (value->kind == EXP_VALUE_NODE)
+        for (bits = 0; bits < param->value_count && param->values[bits] != value->node;)
+            bits++;
+    return bits;
+}
+
+static uint64_t hash_sample(const struct exp_search *s, const struct exp_value *sample)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < s->space->count; i++) {
+        uint64_t state = hash ^ value_bits(&s->space->items[i], &sample[i]);
+        hash = ebb_splitmix64(&state);
+    }
+    return hash;
+}
+
+bool exp_search_is_refused(const struct exp_search *s, const struct exp_value *sample)
+{
+    return s->invalid.count > 0 && ebb_map_get(&s->invalid, hash_sample(s, sample), NULL);
+}
+
+void exp_search_draw(struct exp_search *s, struct exp_value *sample)
+{
+    exp_sample(s->space, &s->rng, sample);
+    for (int i = 0; i < EXP_DRAWS_MAX && exp_search_is_refused(s, sample); i++)
+        exp_sample(s->space, &s->rng, sample);
+}
+
+/* Samples there are; UINT64_MAX: more than anybody could try. */
+static uint64_t space_size(const struct exp_hparams *space)
+{
+    uint64_t size = 1;
+    for (size_t i = 0; i < space->count; i++) {
+        const struct exp_hparam *param = &space->items[i];
+        uint64_t values = UINT64_MAX;
+        if (param->kind == EXP_HPARAM_CONST)
+            values = 1;
+        else if (param->kind == EXP_HPARAM_CATEGORICAL)
+            values = param->value_count;
+        else if (param->kind == EXP_HPARAM_INT)
+            values = (uint64_t)(param->int_max - param->int_min) + 1;
+        if (__builtin_mul_overflow(size, values, &size))
+            return UINT64_MAX;
+    }
+    return size;
+}
+
+/* S9: whether an INVALID_HP exit may still be answered by a replacement. */
+static bool may_replace(const struct exp_search *s)
+{
+    return s->invalid_row <= REPLACEMENTS_MAX && s->invalid.count < space_size(s->space);
+}
+
+bool exp_search_refused_by(const struct exp_search *s, uint32_t trial, uint32_t *by)
+{
+    uint64_t first;
+    if (trial >= s->trial_count || !ebb_map_get(&s->invalid, s->trials[trial].sample, &first))
+        return false;
+    *by = (uint32_t)first;
+    return true;
 }
 
 /* ---- asking ---- */
@@ -193,8 +265,10 @@ enum ebb_status exp_search_ask_create(struct exp_search *s, const struct exp_new
     EBB_TRY(ebb_strmap_put(&s->ids, (const char *)id.bytes, sizeof id.bytes, s->trial_count, err));
     uint32_t trial = (uint32_t)s->trial_count++;
     bool is_held = is_limited(s) && (s->held_at < s->held.count || !has_place(s));
-    s->trials[trial] =
-        (struct exp_search_trial){.id = id, .wanted = EXP_NO_TRIAL, .held_ops = is_held};
+    s->trials[trial] = (struct exp_search_trial){.id = id,
+                                                 .sample = hash_sample(s, new_trial->sample),
+                                                 .wanted = EXP_NO_TRIAL,
+                                                 .held_ops = is_held};
     EBB_TRY(put_create(s, trial, new_trial, err));
     s->trials[trial].held_ops = is_held; /* counted once: put saw the mark as an operation */
     *index = trial;
@@ -259,19 +333,10 @@ enum ebb_status exp_search_ask_sampled(struct exp_search *s, int64_t step, uint3
                                        struct ebb_error *err)
 {
     struct exp_new_trial new_trial = {.sample = s->scratch, .parent = EXP_NO_TRIAL};
-    exp_sample(s->space, &s->rng, s->scratch);
+    exp_search_draw(s, s->scratch);
     exp_search_draw_identity(s, &new_trial.identity);
     EBB_TRY(exp_search_ask_create(s, &new_trial, index, err));
     return exp_search_ask_train(s, *index, step, err);
-}
-
-bool exp_search_may_replace(const struct exp_search *s)
-{
-    bool has_choice = s->method != &exp_method_random;
-    for (size_t i = 0; i < s->space->count; i++)
-        has_choice |= s->space->items[i].kind != EXP_HPARAM_CONST;
-    /* Without one, every sample is the one that is invalid. */
-    return has_choice && s->invalid_row <= REPLACEMENTS_MAX;
 }
 
 /* ---- held creations ---- */
@@ -419,7 +484,9 @@ static enum ebb_status on_exited(struct exp_search *s, uint32_t trial, enum exp_
     s->completed_count += t->is_completed;
     if (reason == EXP_EXIT_INVALID_HP) {
         s->invalid_row++;
-        if (!exp_search_may_replace(s))
+        if (!ebb_map_get(&s->invalid, t->sample, NULL))
+            EBB_TRY(ebb_map_put(&s->invalid, t->sample, trial, err));
+        if (!may_replace(s))
             reason = EXP_EXIT_ERRORED; /* S9 */
     }
     if (reason == EXP_EXIT_ERRORED && s->failure == EXP_FAILURE_FAIL_EXPERIMENT)

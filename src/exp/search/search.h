@@ -186,6 +186,8 @@ double exp_search_progress(const struct exp_search *search); /* 0..1 */
 /* The trial's index (0, 1, ... in the order of creation). */
 bool exp_search_find(const struct exp_search *search, struct exp_request_id request,
                      uint32_t *trial);
+/* Have its values been called invalid by another trial (*by, an index)? Then it need not be tried. */
+bool exp_search_refused_by(const struct exp_search *search, uint32_t trial, uint32_t *by);
 /* The bracket that made a trial: an index into the shape; 0 for methods without brackets. */
 size_t exp_search_bracket(const struct exp_search *search, uint32_t trial);
 
