@@ -99,6 +99,11 @@ bool exp_range_take(void *range, const char *bytes, size_t count); /* a sink */
 /* "Range: bytes=..." in text; false: everything is wanted, no header. */
 bool exp_range_header(const struct exp_range *range, char *text, size_t size);
 
+/* As exp_store_unpack, for reading only: files that are the same in the tree `twin` (a directory; -1:
+ * there is none) are linked to. */
+enum ebb_status exp_store_unpack_linked(int root, int twin, const struct exp_store_file *files,
+                                        size_t count, struct ebb_error *err);
+
 /* ---- trees (tree.c) ---- */
 
 struct exp_tree_entry {
@@ -117,6 +122,8 @@ struct exp_tree {
 enum ebb_status exp_tree_read(struct exp_tree *tree, int directory, bool wants_hash,
                               struct ebb_error *err);
 void exp_tree_fini(struct exp_tree *tree);
+/* Links to files of the tree become other names of those files. EBB_EINPUT: one leads elsewhere. */
+enum ebb_status exp_tree_flatten(int directory, struct ebb_error *err);
 /* Hash of one file below a directory; links refused. */
 enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], int64_t *bytes,
                               struct ebb_error *err);

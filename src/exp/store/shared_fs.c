@@ -165,9 +165,9 @@ static enum ebb_status list_resources(const struct exp_tree *tree, int64_t manif
     return ebb_str_status(&item->resources, err);
 }
 
-static enum ebb_status add_code(int dir, const struct exp_store_item *item, struct ebb_error *err)
+static enum ebb_status add_code(int dir, int twin, const struct exp_store_item *item,
+                                struct ebb_error *err)
 {
-    char path[64];
     if (item->code_count == 0)
         return EBB_OK;
     EBB_TRY(exp_tree_remove(dir, "code", err));
@@ -176,18 +176,19 @@ static enum ebb_status add_code(int dir, const struct exp_store_item *item, stru
     int code = openat(dir, "code", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (code < 0)
         return fail(err, "cannot open", "code");
-    snprintf(path, sizeof path, "/proc/self/fd/%d", code);
-    enum ebb_status status = exp_store_unpack(path, item->code, item->code_count, err);
+    enum ebb_status status = exp_store_unpack_linked(code, twin, item->code, item->code_count, err);
     close(code);
     return status;
 }
 
-static enum ebb_status seal_open(int dir, struct exp_store_item *item, struct ebb_error *err)
+static enum ebb_status seal_open(int dir, int twin, struct exp_store_item *item,
+                                 struct ebb_error *err)
 {
     struct exp_tree tree = {0};
     struct stat st;
     (void)unlinkat(dir, "manifest.json", 0);
-    EBB_TRY(add_code(dir, item, err));
+    EBB_TRY(add_code(dir, twin, item, err));
+    EBB_TRY(exp_tree_flatten(dir, err));
     EBB_TRY(write_metadata(dir, item, err));
     EBB_TRY(exp_tree_read(&tree, dir, true, err));
     enum ebb_status status = write_manifest(dir, item->uuid, &tree, err);
@@ -221,7 +222,24 @@ static enum ebb_status list_published(int base, struct exp_store_item *item)
 }
 
 /* *is_new: there is something to rename. */
-static enum ebb_status seal(int base, struct exp_store_item *item, bool *is_new)
+/* code/ of another checkpoint that has the same: one of this batch, or of an earlier one; -1: none. */
+static int open_twin(int base, const struct exp_store_item *items, size_t i)
+{
+    char path[NAME_MAX_BYTES + 8];
+    int twin = -1;
+    for (size_t k = i; twin < 0 && k-- > 0;) {
+        snprintf(path, sizeof path, ".%s.tmp/code", items[k].uuid);
+        if (items[k].code == items[i].code && items[k].status == EBB_OK)
+            twin = openat(base, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    if (twin < 0 && items[i].code_from != NULL && exp_store_is_uuid(items[i].code_from)) {
+        snprintf(path, sizeof path, "%s/code", items[i].code_from);
+        twin = openat(base, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    return twin;
+}
+
+static enum ebb_status seal(int base, int twin, struct exp_store_item *item, bool *is_new)
 {
     char name[NAME_MAX_BYTES];
     snprintf(name, sizeof name, ".%s.tmp", item->uuid);
@@ -234,7 +252,7 @@ static enum ebb_status seal(int base, struct exp_store_item *item, bool *is_new)
                         "checkpoint did not create a storage directory (%s)", name);
     }
     *is_new = true;
-    enum ebb_status status = seal_open(dir, item, &item->err);
+    enum ebb_status status = seal_open(dir, twin, item, &item->err);
     close(dir);
     return status;
 }
@@ -249,8 +267,12 @@ static void publish(const struct exp_store *store, struct exp_store_item *items,
         status = ebb_no_memory(&err, count);
     size_t renames = 0;
     for (size_t i = 0; status == EBB_OK && i < count; i++) {
-        if (items[i].status == EBB_OK)
-            items[i].status = seal(base, &items[i], &is_new[i]);
+        if (items[i].status == EBB_OK) {
+            int twin = items[i].code_count > 0 ? open_twin(base, items, i) : -1;
+            items[i].status = seal(base, twin, &items[i], &is_new[i]);
+            if (twin >= 0)
+                close(twin);
+        }
         renames += items[i].status == EBB_OK && is_new[i];
     }
     if (status == EBB_OK && renames > 0 && syncfs(base) != 0)

@@ -6,7 +6,8 @@
  * manifest tells.
  *
  *  T1  Nothing outside <directory>/<uuid> and <directory>/.<uuid>.tmp is read, written or removed:
- *      names are checked, links are refused and never followed.
+ *      names are checked, links are never followed; one to a file of the same checkpoint
+ *      becomes that file when it is sealed, others are refused.
  *  T2  Publishing or removing again what already is, is success.
  *  T3  A location (JSON) says all that is needed to find a checkpoint again, whatever the
  *      experiment's storage is then.
@@ -84,8 +85,10 @@ struct exp_store_watch { /* how far it is; shared with whoever may stop it; NULL
 struct exp_store_item {
     const char *uuid;
     const char *metadata;              /* a JSON object; its keys win over those the trial wrote */
-    const struct exp_store_file *code; /* copied to code/ */
+    const struct exp_store_file *code; /* copied to code/, read-only */
     size_t code_count;
+    const char
+        *code_from; /* a checkpoint whose code/ is the same: linked to; NULL = none is known */
     enum ebb_status status; /* filled from here on */
     struct ebb_error err;
     struct ebb_str resources; /* {"state/":0,"state/weights":1024,...}; initialised by the call */

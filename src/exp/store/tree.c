@@ -2,9 +2,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/heap.h"
@@ -15,7 +18,7 @@
 
 static enum ebb_status fail(struct ebb_error *err, const char *what, const char *path)
 {
-    return ebb_fail(err, EBB_EIO, "%s %s: %s", what, path, strerror(errno));
+    return ebb_fail(err, ebb_errno_status(errno), "%s %s: %s", what, path, strerror(errno));
 }
 
 enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], int64_t *bytes,
@@ -130,6 +133,66 @@ static enum ebb_status walk_directory(struct walk *w, int fd, int depth, struct 
     }
     closedir(dir);
     return status;
+}
+
+/* ---- links within a tree ---- */
+
+/* A link to a file of the same tree becomes that file: another name of it. False: it leads elsewhere. */
+static bool flatten_link(int root, int fd, const char *name, const char *path)
+{
+    static const char between[] = ".ebb-link";
+    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    struct stat st;
+    char proc[64];
+    int target = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    if (target < 0)
+        return false;
+    snprintf(proc, sizeof proc, "/proc/self/fd/%d", target);
+    bool is_done = fstat(target, &st) == 0 && S_ISREG(st.st_mode) &&
+                   linkat(AT_FDCWD, proc, fd, between, AT_SYMLINK_FOLLOW) == 0 &&
+                   renameat(fd, between, fd, name) == 0;
+    close(target);
+    return is_done;
+}
+
+/* Takes fd, of the directory at `path`, which ends in '/' or is empty. */
+static enum ebb_status flatten(int root, int fd, const char *path, int depth, struct ebb_error *err)
+{
+    DIR *dir = fdopendir(fd);
+    if (dir == NULL) {
+        close(fd);
+        return fail(err, "cannot list", path);
+    }
+    enum ebb_status status = EBB_OK;
+    for (struct dirent *e; status == EBB_OK && depth <= DEPTH_MAX && (e = readdir(dir)) != NULL;) {
+        struct stat st;
+        struct ebb_str inner = {0};
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        ebb_str_printf(&inner, "%s%s", path, e->d_name);
+        if (S_ISLNK(st.st_mode) && !flatten_link(root, fd, e->d_name, ebb_str_c(&inner)))
+            status = ebb_fail(err, EBB_EINPUT,
+                              "%s is a link that leads to no file of the checkpoint: files are "
+                              "kept, and links to them",
+                              ebb_str_c(&inner));
+        int child = S_ISDIR(st.st_mode)
+                        ? openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                        : -1;
+        ebb_str_addc(&inner, '/');
+        if (child >= 0)
+            status = flatten(root, child, ebb_str_c(&inner), depth + 1, err);
+        ebb_str_fini(&inner);
+    }
+    closedir(dir);
+    return status;
+}
+
+enum ebb_status exp_tree_flatten(int directory, struct ebb_error *err)
+{
+    int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? fail(err, "cannot open", "directory") : flatten(directory, fd, "", 0, err);
 }
 
 static int by_path(const void *a, const void *b)
