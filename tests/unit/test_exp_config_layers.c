@@ -313,6 +313,39 @@ TEST(own__keys_are_checked_by_the_callers_function)
     reading_close(&r);
 }
 
+/* ---- what is recorded and does nothing ---- */
+
+TEST(container__is_recorded_with_one_warning)
+{
+    struct reading r;
+    size_t rows[64];
+    layered_open(&r, NULL, NULL,
+                 FILE_HEAD "environment: {image: a/b, force_pull_image: true, registry_auth: "
+                           "{username: u, password: p}}\n");
+    CHECK_OK(r.status, &r.err);
+    CHECK_EQ(exp_config_unbuilt(&r.config, rows), 0);
+    CHECK_EQ(r.report.count, 1);
+    CHECK_STR(r.report.items[0].path, "environment.image");
+    CHECK_EQ(r.report.items[0].kind, EBB_FINDING_WARNING);
+    CHECK_STR(r.config.environment.image_cpu, "a/b");
+    reading_close(&r);
+}
+
+TEST(aggregation__of_a_trial_that_ebb_does_not_train_is_told)
+{
+    struct reading r;
+    layered_open(&r, NULL, NULL, FILE_HEAD "optimizations: {aggregation_frequency: 4}\n");
+    CHECK_OK(r.status, &r.err);
+    CHECK(reading_find(&r, EBB_FINDING_WARNING, "optimizations.aggregation_frequency") != NULL);
+    reading_close(&r);
+    reading_open(&r, "entrypoint: ebb:gan\nhyperparameters: {global_batch_size: 1}\n"
+                     "searcher: {name: single, metric: m, max_steps: 1}\n"
+                     "optimizations: {aggregation_frequency: 4}\n");
+    CHECK_OK(r.status, &r.err);
+    CHECK(reading_find(&r, EBB_FINDING_WARNING, "optimizations.aggregation_frequency") == NULL);
+    reading_close(&r);
+}
+
 /* ---- not yet runnable ---- */
 
 TEST(unbuilt__notes_and_rows)
@@ -325,13 +358,10 @@ TEST(unbuilt__notes_and_rows)
     CHECK_EQ(r.report.notes, 0);
     CHECK_EQ(exp_config_unbuilt(&r.config, rows), 0);
     reading_close(&r);
-    layered_open(&r, NULL, NULL,
-                 FILE_HEAD "environment: {force_pull_image: true}\n"
-                           "resources: {slots_per_trial: 2}\n");
+    layered_open(&r, NULL, NULL, FILE_HEAD "resources: {slots_per_trial: 2, agent_label: a}\n");
     CHECK_OK(r.status, &r.err);
     CHECK_EQ(r.report.notes, 2);
-    const struct ebb_finding *f =
-        reading_find(&r, EBB_FINDING_NOTE, "environment.force_pull_image");
+    const struct ebb_finding *f = reading_find(&r, EBB_FINDING_NOTE, "resources.slots_per_trial");
     CHECK(f && f->line == 5 && strstr(f->message, "valid, but this build cannot run it yet"));
     CHECK_EQ(exp_config_unbuilt(&r.config, rows), 2);
     CHECK_STR(exp_unbuilt_table[rows[0]].path, "resources.slots_per_trial");

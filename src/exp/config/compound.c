@@ -48,6 +48,9 @@ static const struct ebb_doc_node *read_labels(const struct ebb_value *v)
             is_good = false;
         } else if (!ebb_key_text(reader, &at, label, "a string")) {
             is_good = false;
+        } else if (label->length == 0) {
+            ebb_reading_refuse(reader, &at, label, "a string that is not empty");
+            is_good = false;
         } else {
             label_add(reader, &seen, label, out);
         }

@@ -132,15 +132,14 @@ bool exp_form_mount_target(const char *text)
 {
     if (text[0] == '/')
         return true;
-    /* Relative: something must be left after dropping "." and empty components. */
-    while (*text) {
-        size_t n = strcspn(text, "/");
-        if (n > 0 && !(n == 1 && text[0] == '.'))
-            return true;
-        text += n;
-        text += strspn(text, "/");
+    bool is_named = false;
+    for (size_t n; *text != '\0'; text += n + strspn(text + n, "/")) {
+        n = strcspn(text, "/");
+        if (n == 2 && memcmp(text, "..", 2) == 0)
+            return false; /* out of the working directory, or back to it */
+        is_named |= n > 0 && !(n == 1 && text[0] == '.');
     }
-    return false;
+    return is_named;
 }
 
 bool exp_form_variable(const char *text)

@@ -120,6 +120,34 @@ static void fold_registry(struct ebb_reading *reader, const struct ebb_doc_node 
     e->registry_server = e->registry_serveraddress;
 }
 
+/* What asks for a container is kept with the experiment, and trials run without one: said once. */
+static void note_container(struct ebb_reading *reader, const struct ebb_doc_node *root,
+                           const struct exp_environment *e)
+{
+    const char *path = e->image_cpu || e->image_gpu ? "environment.image"
+                       : e->force_pull_image        ? "environment.force_pull_image"
+                       : e->has_registry_auth       ? "environment.registry_auth"
+                                                    : NULL;
+    if (path)
+        ebb_reading_add(reader, EBB_FINDING_WARNING, exp_place(root, path), path,
+                        "recorded; trials run on this machine without a container");
+}
+
+/* Gradients are added up by what ebb trains itself. */
+static void note_aggregation(struct ebb_reading *reader, const struct ebb_doc_node *root,
+                             const struct exp_config *config)
+{
+    static const char path[] = "optimizations.aggregation_frequency";
+    enum exp_entry_kind kind = config->entrypoint.kind;
+    int64_t count = config->optimizations.aggregation_frequency;
+    if (ebb_reading_is_good(reader, &config->entrypoint) && kind != EXP_ENTRY_BUILTIN &&
+        kind != EXP_ENTRY_ONNX && count > 1)
+        ebb_reading_add(reader, EBB_FINDING_WARNING, exp_place(root, path), path,
+                        "%lld has no effect on this entrypoint: the trial sees it in its "
+                        "configuration and adds up gradients itself",
+                        (long long)count);
+}
+
 void exp_rules_config(struct ebb_reading *reader, const struct ebb_doc_node *root,
                       struct exp_config *config)
 {
@@ -133,6 +161,8 @@ void exp_rules_config(struct ebb_reading *reader, const struct ebb_doc_node *roo
     check_slots(reader, root, &config->resources);
     exp_rules_batch_size(reader, root, config);
     fold_registry(reader, root, &config->environment);
+    note_container(reader, root, &config->environment);
+    note_aggregation(reader, root, config);
     if (exp_hparams_find(&config->hyperparameters, "batch_size"))
         ebb_reading_add(reader, EBB_FINDING_WARNING, exp_place(root, "hyperparameters.batch_size"),
                         "hyperparameters.batch_size",

@@ -200,7 +200,7 @@ static const struct ebb_key rows[] = {
     /* ---- resources ---- */
     {.path = "resources.max_slots", .kind = EBB_KEY_INT, .flags = EBB_KEY_NULLABLE, .bounds = "> 0", IN_RESOURCES(max_slots),
      .help = "Slots of all trials together, at least `slots_per_trial`; null: no limit. Can be changed while running."},
-    {.path = "resources.weight", .kind = EBB_KEY_DOUBLE, .preset = "1", .bounds = "> 0", IN_RESOURCES(weight),
+    {.path = "resources.weight", .kind = EBB_KEY_DOUBLE, .preset = "1", .bounds = "> 0, <= 1000000000000", IN_RESOURCES(weight),
      .help = "Share of the experiment against others. Can be changed while running."},
     {.path = "resources.slots_per_trial", .kind = EBB_KEY_INT, .preset = "1", .bounds = "> 0", IN_RESOURCES(slots_per_trial),
      .help = "Devices that one trial trains on."},
@@ -214,20 +214,20 @@ static const struct ebb_key rows[] = {
     /* ---- bind_mounts ---- */
     {.path = "bind_mounts[].host_path", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_REQUIRED, ABSOLUTE, IN_MOUNT(host_path),
      .help = "Directory or file on the machine."},
-    {.path = "bind_mounts[].container_path", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_REQUIRED, .check = exp_form_mount_target, .allowed = "a path other than the working directory itself", IN_MOUNT(container_path),
-     .help = "Where the trial sees it; relative to its working directory unless absolute."},
+    {.path = "bind_mounts[].container_path", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_REQUIRED, .check = exp_form_mount_target, .allowed = "an absolute path, or one below the working directory, without ..", IN_MOUNT(container_path),
+     .help = "Where the trial sees it: below its working directory, where it is made, or an absolute path that is there."},
     {.path = "bind_mounts[].read_only", .kind = EBB_KEY_BOOL, .preset = "false", IN_MOUNT(read_only),
-     .help = "Refuse writes."},
+     .help = "Refuse writes, also to what is mounted below it (Linux 5.12 or newer)."},
     {.path = "bind_mounts[].propagation", .kind = EBB_KEY_TEXT, .preset = "rprivate", .words = PROPAGATION, IN_MOUNT(propagation),
      .help = "Propagation of the mount."},
 
     /* ---- environment ---- */
     {.path = "environment.image", .kind = EBB_KEY_OWN, .type = &exp_type_image, .flags = EBB_KEY_QUIET, IN_ENVIRONMENT(image_cpu),
-     .help = "Container image. A string counts for trials on CPU and GPU alike; in a mapping a missing side has no image. Default: the site's."},
+     .help = "Container image: recorded; trials run without a container. A string counts for trials on CPU and GPU alike; in a mapping a missing side has no image."},
     {.path = "environment.force_pull_image", .kind = EBB_KEY_BOOL, .preset = "false", IN_ENVIRONMENT(force_pull_image),
-     .help = "Fetch the image even if it is there."},
+     .help = "Fetch the image even if it is there: recorded."},
     {.path = "environment.registry_auth", .kind = EBB_KEY_MAP, .flags = EBB_KEY_OPTIONAL | EBB_KEY_QUIET | EBB_KEY_SECRET, .allowed = "a mapping with username and password", .at = 0,
-     .help = "Credentials for the image's registry. Never shown: it reads `********`."},
+     .help = "Credentials for the image's registry: recorded. Never shown: it reads `********`."},
     {.path = "environment.registry_auth.username", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_REQUIRED, NONEMPTY, IN_ENVIRONMENT(registry_username),
      .help = "User name."},
     {.path = "environment.registry_auth.password", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_REQUIRED | EBB_KEY_SECRET, IN_ENVIRONMENT(registry_password),
@@ -245,11 +245,11 @@ static const struct ebb_key rows[] = {
 
     /* ---- reproducibility ---- */
     {.path = "reproducibility.experiment_seed", .kind = EBB_KEY_INT, .flags = EBB_KEY_QUIET, .bounds = ">= 0, <= 2147483647", AT(experiment_seed),
-     .help = "Seed of the search and of every trial. Default: the time of submission in seconds, its lowest 31 bits."},
+     .help = "Seed of the search and of every trial. Default: made from the time of submission, to the nanosecond."},
 
     /* ---- optimizations ---- */
     {.path = "optimizations.aggregation_frequency", .kind = EBB_KEY_INT, .preset = "1", .bounds = "> 0", IN_OPTIMIZATIONS(aggregation_frequency),
-     .help = "Batches whose gradients are added up before one update."},
+     .help = "Batches whose gradients are added up before one update, with an `ebb:` or `onnx:` entrypoint; others see the number and do it themselves."},
     {.path = "optimizations.average_aggregated_gradients", .kind = EBB_KEY_BOOL, .preset = "true", IN_OPTIMIZATIONS(average_aggregated_gradients),
      .help = "Divide the sum by their number."},
     {.path = "optimizations.gradient_compression", .kind = EBB_KEY_BOOL, .preset = "false", IN_OPTIMIZATIONS(gradient_compression),

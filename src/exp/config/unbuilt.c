@@ -50,17 +50,6 @@ static bool uses_agent_label(const struct exp_config *c)
     return c->resources.agent_label[0] != '\0';
 }
 
-static bool uses_image(const struct exp_config *c)
-{
-    return c->environment.image_cpu || c->environment.image_gpu;
-}
-
-static bool uses_registry(const struct exp_config *c)
-{
-    return c->environment.has_registry_auth;
-}
-
-#define CONTAINER "trials run without a container"
 #define ONE_RANK "needs more than one rank"
 #define ON_DEVICE "every op runs on the device, lookups and updates too"
 #define ONE_SLOT "a trial trains on one slot"
@@ -73,9 +62,6 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"resources.slots_per_trial", "> 1", ONE_SLOT, uses_slots},
     {"resources.agent_label", "", "there is one agent, this machine, without label",
      uses_agent_label},
-    {"environment.image", "", CONTAINER, uses_image},
-    {"environment.force_pull_image", "true", CONTAINER, NULL},
-    {"environment.registry_auth", "", CONTAINER, uses_registry},
     {"optimizations.gradient_compression", "true with several slots", ONE_SLOT, uses_compression},
     {"optimizations.tensor_fusion_threshold", "not 64 with several slots", ONE_SLOT,
      uses_threshold},
