@@ -384,6 +384,8 @@ static enum ebb_status write_lines(struct cli_master *m, int64_t id, const char 
 enum ebb_status cli_charts_write(struct cli_master *m, int64_t id, const char *dir,
                                  struct ebb_str *written, struct ebb_error *err)
 {
+    const struct ebb_doc_node *experiment;
+    EBB_TRY(cli_get(m, &experiment, err, "/experiments/%lld", (long long)id)); /* is it there? */
     EBB_TRY(ebb_file_mkdirs(dir, err));
     EBB_TRY(write_curves(m, id, dir, written, err));
     return write_lines(m, id, dir, written, err);

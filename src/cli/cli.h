@@ -146,6 +146,9 @@ bool cli_interrupted(void);
 /* Aligned text table on a stream: cells are copied; numbers right-aligned when every cell of a
  * column is one. */
 struct cli_table;
+/* Columns of the character at *text on a terminal, and past it: 2 of East Asian ones, 0 of marks. */
+size_t cli_char_columns(const char **text);
+
 struct cli_table *cli_table_create(const char *const *headers, size_t columns);
 void cli_table_cell(struct cli_table *table, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* fills row by row */

@@ -57,6 +57,21 @@ static const struct ebb_doc_node *best_of(struct ebb_arena *arena, const struct 
     return best;
 }
 
+/* Those that are there before those that are gone; each part in the order of the answer. */
+static const struct ebb_doc_node *live_first(struct ebb_arena *arena,
+                                             const struct ebb_doc_node *list)
+{
+    struct ebb_doc_node *sorted = ebb_doc_new(arena, EBB_DOC_LIST);
+    for (int is_gone = 0; is_gone < 2; is_gone++)
+        for (size_t i = 0; sorted != NULL && list != NULL && i < list->count; i++) {
+            const char *state = ebb_doc_string(list->items[i], "state", "");
+            if ((strcmp(state, "DELETED") == 0) == (is_gone == 1) &&
+                !ebb_doc_append(arena, sorted, list->items[i]))
+                return list;
+        }
+    return sorted != NULL ? sorted : list;
+}
+
 static enum ebb_status download_all(struct cli_call *call, const struct ebb_doc_node *list,
                                     const char *directory, struct ebb_error *err)
 {
@@ -82,7 +97,7 @@ enum ebb_status cli_experiment_checkpoints(struct cli_call *c, struct ebb_error 
     const struct cli_experiment_options *o = c->options;
     const struct ebb_doc_node *root;
     EBB_TRY(cli_get(c->m, &root, err, "/experiments/%lld/checkpoints", (long long)c->id));
-    const struct ebb_doc_node *list = ebb_doc_get(root, "checkpoints");
+    const struct ebb_doc_node *list = live_first(&c->arena, ebb_doc_get(root, "checkpoints"));
     if (o->best_count != INT64_MAX)
         list = best_of(&c->arena, list, o->best_count);
     if (c->where.is_json)

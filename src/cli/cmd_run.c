@@ -80,8 +80,10 @@ static void print_log_tail(struct cli_master *m, int64_t trial)
     if (list != NULL && list->count > 0)
         fprintf(stderr, "Last lines of trial %lld:\n", (long long)trial);
     for (size_t i = 0; list != NULL && i < list->count; i++) {
-        fputs("  ", stderr);
-        cli_print_line(ebb_doc_get(list->items[i], "message"), stderr);
+        struct ebb_str line = {0};
+        cli_show_plain(&line, ebb_doc_string(list->items[i], "message", ""));
+        fprintf(stderr, "  %s\n", ebb_str_c(&line));
+        ebb_str_fini(&line);
     }
     fprintf(stderr, "All of it: ebb trial logs %lld\n", (long long)trial);
 }
@@ -140,14 +142,11 @@ static void print_result(const struct ebb_doc_node *e, const struct ebb_str *cha
     cli_json_object_end(&json);
 }
 
-static int finish(struct cli_master *m, const struct run_options *o, const struct cli_follow *f)
+static int finish(struct cli_master *m, const struct run_options *o, const struct cli_follow *f,
+                  const struct ebb_doc_node *e)
 {
-    struct ebb_error err = {0};
-    const struct ebb_doc_node *e;
     struct ebb_str charts = {0};
     char buf[32];
-    if (cli_get(m, &e, &err, "/experiments/%lld", (long long)f->id) != EBB_OK)
-        return cli_report(&err);
     const char *state = ebb_doc_string(e, "state", "");
     bool is_good = strcmp(state, "COMPLETED") == 0;
     if (!o->has_no_charts && f->how != CLI_FOLLOW_STAGES)
@@ -168,8 +167,11 @@ static int finish(struct cli_master *m, const struct run_options *o, const struc
     }
     fflush(stdout);
     const char *why = ebb_doc_string(e, "error", "");
+    struct ebb_str plain = {0};
+    cli_show_plain(&plain, why);
     if (!is_good && why[0] != '\0')
-        fprintf(stderr, "ebb: error: experiment %lld: %s\n", (long long)f->id, why);
+        fprintf(stderr, "ebb: error: experiment %lld: %s\n", (long long)f->id, ebb_str_c(&plain));
+    ebb_str_fini(&plain);
     if (strcmp(state, "ERROR") == 0)
         print_log_tail(m, find_failed(m, f->id));
     ebb_str_fini(&charts);
@@ -178,19 +180,24 @@ static int finish(struct cli_master *m, const struct run_options *o, const struc
 
 /* ---- Ctrl-C ---- */
 
-static void say_interrupted(const struct cli_master *m, const struct run_options *o, int64_t id)
+/* It stays where it is until somebody says to go on: the next 'ebb run' does not take it along. What
+ * other processes watch is theirs, and goes on in one of them. */
+static void pause_here(struct cli_master *m, const struct run_options *o, int64_t id)
 {
     struct ebb_str where = {0};
+    struct ebb_error err = {0};
+    const struct ebb_doc_node *done;
+    bool is_paused = m->own != NULL && cli_send(m, &done, &err, "POST", NULL,
+                                                "/experiments/%lld/pause", (long long)id) == EBB_OK;
     if (o->where.state != NULL)
         ebb_str_printf(&where, " --state %s", o->where.state);
     else if (o->where.master != NULL)
         ebb_str_printf(&where, " --master %s", o->where.master);
     if (m->own != NULL)
-        fprintf(
-            stderr,
-            "\nInterrupted. Trials finish their step and save a checkpoint (Ctrl-C again: end at "
-            "once,\nback to the last one). Go on with: ebb run --resume %lld%s\n",
-            (long long)id, ebb_str_c(&where));
+        fprintf(stderr,
+                "\n%s. Trials finish their step and save a checkpoint (Ctrl-C again: end at "
+                "once,\nback to the last one). Go on with: ebb run --resume %lld%s\n",
+                is_paused ? "Paused" : "Interrupted", (long long)id, ebb_str_c(&where));
     else
         fprintf(stderr,
                 "\nNo longer watching; the experiment goes on in the master's process.\n"
@@ -201,16 +208,14 @@ static void say_interrupted(const struct cli_master *m, const struct run_options
 
 /* ---- the command ---- */
 
-/* An experiment that exists: on with it. -1, or the exit code. */
-static int resume(struct cli_master *m, int64_t id)
+/* An experiment that exists: on with it. */
+static enum ebb_status resume(struct cli_master *m, int64_t id, struct ebb_error *err)
 {
-    struct ebb_error err = {0};
     const struct ebb_doc_node *e, *done;
-    enum ebb_status status = cli_get(m, &e, &err, "/experiments/%lld", (long long)id);
-    if (status == EBB_OK && strcmp(ebb_doc_string(e, "state", ""), "PAUSED") == 0)
-        status =
-            cli_send(m, &done, &err, "POST", NULL, "/experiments/%lld/activate", (long long)id);
-    return status == EBB_OK ? -1 : cli_report(&err);
+    EBB_TRY(cli_get(m, &e, err, "/experiments/%lld", (long long)id));
+    if (strcmp(ebb_doc_string(e, "state", ""), "PAUSED") != 0)
+        return EBB_OK;
+    return cli_send(m, &done, err, "POST", NULL, "/experiments/%lld/activate", (long long)id);
 }
 
 static enum cli_follow_how how_to_follow(const struct run_options *o)
@@ -219,7 +224,9 @@ static enum cli_follow_how how_to_follow(const struct run_options *o)
         return CLI_FOLLOW_STAGES;
     if (o->where.is_json)
         return CLI_FOLLOW_JSON;
-    return isatty(STDOUT_FILENO) ? CLI_FOLLOW_TABLE : CLI_FOLLOW_LINES;
+    const char *terminal = getenv("TERM"); /* "dumb" cannot go back over what was written */
+    bool can_draw = terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
+    return isatty(STDOUT_FILENO) && can_draw ? CLI_FOLLOW_TABLE : CLI_FOLLOW_LINES;
 }
 
 static void say_created(const struct cli_follow *f, int64_t id)
@@ -238,33 +245,71 @@ struct progress {
     bool is_orphaned; /* another process was the master, and is gone */
 };
 
+/* What it does not watch and runs all the same: nobody is to be surprised by it. */
+static void say_others(struct cli_master *m, int64_t id)
+{
+    struct ebb_error err = {0};
+    const struct ebb_doc_node *root;
+    struct ebb_str ids = {0};
+    int64_t first = 0;
+    if (m->own == NULL ||
+        cli_get(m, &root, &err, "/experiments?state=ACTIVE&archived=all&sort=id") != EBB_OK)
+        return;
+    const struct ebb_doc_node *list = ebb_doc_get(root, "experiments");
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
+        int64_t other = ebb_doc_int(list->items[i], "id", 0);
+        if (other == id)
+            continue;
+        ebb_str_printf(&ids, "%s%lld", first > 0 ? ", " : "", (long long)other);
+        first = first > 0 ? first : other;
+    }
+    if (first > 0)
+        fprintf(stderr,
+                "ebb: note: this process also goes on with what is active here: experiment%s %s "
+                "('ebb experiment pause %lld' stops one)\n",
+                strchr(ebb_str_c(&ids), ',') != NULL ? "s" : "", ebb_str_c(&ids), (long long)first);
+    ebb_str_fini(&ids);
+}
+
+/* The master was another process of this machine, and does not answer any more. */
+static bool is_gone(const struct cli_master *m, enum ebb_status status)
+{
+    return status == EBB_EIO && m->own == NULL && m->state_dir != NULL;
+}
+
 static int run_and_follow(struct cli_master *m, const struct run_options *o, struct progress *p)
 {
     struct cli_follow f;
     struct ebb_error err = {0};
     bool is_first = p->id == 0;
     int code = -1;
-    p->is_orphaned = false;
-    if (cli_follow_init(&f, m, how_to_follow(o), &err) != EBB_OK)
-        return cli_report(&err);
+    enum ebb_status status = cli_follow_init(&f, m, how_to_follow(o), &err);
+    if (status == EBB_OK && is_first && o->resume > 0)
+        status = resume(m, o->resume, &err);
+    p->is_orphaned = is_gone(m, status);
+    if (status != EBB_OK)
+        return p->is_orphaned ? 1 : cli_report(&err);
     f.is_json = o->where.is_json;
     if (is_first && o->resume > 0)
-        code = resume(m, p->id = o->resume);
+        p->id = o->resume;
     else if (is_first)
         code = cli_submit(m, &o->submission, &p->id);
     if (code >= 0)
         return code;
     if (is_first && o->resume == 0)
         say_created(&f, p->id);
-    enum ebb_status status = cli_follow_run(&f, p->id, &err);
+    say_others(m, p->id);
+    const struct ebb_doc_node *experiment = NULL;
+    status = cli_follow_run(&f, p->id, &err);
     if (status == EBB_ECANCELED) {
-        say_interrupted(m, o, p->id);
+        pause_here(m, o, p->id);
         p->is_interrupted = true;
         return 1;
     }
+    EBB_THEN(status, cli_get(m, &experiment, &err, "/experiments/%lld", (long long)p->id));
     if (status == EBB_OK)
-        return finish(m, o, &f);
-    p->is_orphaned = status == EBB_EIO && m->own == NULL && m->state_dir != NULL;
+        return finish(m, o, &f, experiment);
+    p->is_orphaned = is_gone(m, status);
     return p->is_orphaned ? 1 : cli_report(&err);
 }
 
@@ -276,7 +321,7 @@ static enum ebb_status take_over(struct cli_master *m, const struct run_options 
     cli_master_close(m, EXP_CLOSE_LEAVE, 0);
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     EBB_TRY(cli_master_open(m, &o->where, CLI_RUN, options, err));
-    if (m->own != NULL)
+    if (m->own != NULL && p->id > 0)
         fprintf(stderr,
                 "ebb: note: the master has ended; this process goes on with experiment "
                 "%lld\n",
@@ -371,8 +416,8 @@ static int run(int argc, char **argv)
             "\n"
             "This process is the master while it runs. If another one holds the state directory,\n"
             "the experiment is handed to it and only watched here, until that one ends. Ctrl-C "
-            "stops\n"
-            "trials at a checkpoint; --resume goes on. Nothing is lost when the process is "
+            "pauses\n"
+            "it at a checkpoint; --resume goes on. Nothing is lost when the process is "
             "killed.\n"
             "\n"
             "Exit code 0: completed; 1: failed, canceled or interrupted; 2: FILE is not valid.\n"

@@ -48,7 +48,8 @@ enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail
         if (count > 0)
             fflush(stdout);
         bool is_end = ebb_doc_bool(answer.root, "is_over", false);
-        is_over = follows ? is_end && count == 0 : count == 0 || tail >= 0;
+        bool is_live = follows && (m->own == NULL || m->role == CLI_RUN); /* the master may end */
+        is_over = is_live ? is_end && count == 0 : count == 0 || (is_first && tail >= 0);
         cli_answer_fini(&answer);
         EBB_TRY(status);
     }
@@ -96,8 +97,11 @@ static void print_trial(const struct cli_call *c, const struct ebb_doc_node *t,
     cli_table_show(table, c->where.is_csv);
     if (!c->where.is_csv && warm[0] != '\0')
         printf("\nStarted from checkpoint %s\n", warm);
+    struct ebb_str plain = {0};
+    cli_show_plain(&plain, message);
     if (!c->where.is_csv && message[0] != '\0')
-        printf("\nLast failure: %s\n", message);
+        printf("\nLast failure: %s\n", ebb_str_c(&plain));
+    ebb_str_fini(&plain);
     printf("\nSteps:\n");
     cli_columns_show(step_columns, o->has_metrics ? 9 : 8, steps, c->where.is_csv);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "cli/cli.h"
 #include "cli/show.h"
 
@@ -44,6 +45,32 @@ static void begin_line(struct cli_follow *f)
     f->line_ns = ebb_clock_ns();
 }
 
+/* What another trial has failed of in the same words is not told again: that trial; 0 = nobody. */
+static int64_t said_before(struct cli_follow *f, const char *message, int64_t trial)
+{
+    uint64_t hash = ebb_hash64(message, strlen(message));
+    size_t known = f->said_count < CLI_FOLLOW_SAID ? f->said_count : CLI_FOLLOW_SAID;
+    for (size_t i = 0; i < known; i++)
+        if (f->said[i].hash == hash && f->said[i].trial != trial)
+            return f->said[i].trial;
+    size_t at = f->said_count++ % CLI_FOLLOW_SAID;
+    f->said[at].hash = hash;
+    f->said[at].trial = trial;
+    return 0;
+}
+
+static void print_failure(struct cli_follow *f, int64_t trial, const char *message)
+{
+    struct ebb_str plain = {0};
+    int64_t same = said_before(f, message, trial);
+    cli_show_plain(&plain, message);
+    if (same > 0)
+        printf(": as trial %lld\n", (long long)same);
+    else
+        printf(": %s\n", ebb_str_c(&plain));
+    ebb_str_fini(&plain);
+}
+
 static void print_line(struct cli_follow *f, const char *type, const struct ebb_doc_node *e)
 {
     char buf[CLI_CELL];
@@ -59,14 +86,17 @@ static void print_line(struct cli_follow *f, const char *type, const struct ebb_
     } else if (strcmp(type, "trial") == 0) {
         bool is_active = strcmp(state, "ACTIVE") == 0;
         bool is_running = ebb_doc_bool(e, "is_running", true);
-        if (is_active && !is_running && message[0] == '\0')
-            return; /* it waits for its next slot */
+        if ((is_active && !is_running && message[0] == '\0') || trial == 0)
+            return; /* it waits for its next slot, or never had one */
         begin_line(f);
         /* the message is that of its last failure, which is no news once it runs or has ended */
         bool has_failed = is_active ? !is_running : strcmp(state, "ERROR") == 0;
-        printf("trial %lld: %s%s%s\n", trial,
-               is_active ? is_running ? "running" : "failed, will be restarted" : state,
-               has_failed && message[0] != '\0' ? ": " : "", has_failed ? message : "");
+        printf("trial %lld: %s", trial,
+               is_active ? is_running ? "running" : "failed, will be restarted" : state);
+        if (has_failed && message[0] != '\0')
+            print_failure(f, trial, message);
+        else
+            putchar('\n');
     } else if (strcmp(type, "validation") == 0) {
         begin_line(f);
         printf("trial %lld, step %lld: %s %s%s\n", trial, step, f->metric,

@@ -12,6 +12,8 @@ enum cli_follow_how {
     CLI_FOLLOW_STAGES, /* test mode: scheduling, training, validation, checkpointing */
 };
 
+#define CLI_FOLLOW_SAID 32
+
 struct cli_follow {
     struct cli_master *master; /* borrowed */
     int64_t id;
@@ -19,6 +21,7 @@ struct cli_follow {
     int64_t after; /* last event seen */
     uint64_t start_ns, drawn_ns, line_ns;
     double start_progress; /* when watching began: the rate counts from there */
+    double progress;       /* as last drawn */
     bool is_dirty, is_over;
     bool was_over;      /* before watching began */
     bool is_stalled;    /* the master cannot write now (503): it goes on when it can */
@@ -29,6 +32,11 @@ struct cli_follow {
     size_t drawn_lines; /* on the terminal, to be drawn over */
     int stage;          /* test mode: stages passed */
     int64_t trial_id;   /* the first trial seen */
+    struct {
+        uint64_t hash;
+        int64_t trial;
+    } said[CLI_FOLLOW_SAID]; /* the last failures that were told in full */
+    size_t said_count;
 };
 
 /* Remember where the events are now. Call it before the experiment is made. */

@@ -53,12 +53,15 @@ static void add_times(struct cli_follow *f, double progress, struct ebb_str *out
     }
 }
 
-static void add_head(struct cli_follow *f, const struct ebb_doc_node *e, size_t busy, size_t slots,
+static void add_head(struct cli_follow *f, const struct ebb_doc_node *e,
+                     const struct ebb_doc_node *trials, size_t busy, size_t slots,
                      struct ebb_str *out)
 {
     char buf[CLI_CELL];
     const char *state = ebb_doc_string(e, "state", "");
-    double progress = cli_state_is_over(state) ? 1 : ebb_doc_double(e, "progress", 0);
+    double progress = ebb_doc_double(e, "progress", f->progress); /* none of one that has ended */
+    progress = strcmp(state, "COMPLETED") == 0 ? 1 : progress;
+    f->progress = progress;
     ebb_str_printf(out, "experiment %lld  ", (long long)f->id);
     for (const char *c = ebb_doc_string(e, "description", ""); *c != '\0'; c++) /* one line */
         ebb_str_addc(out, ((unsigned char)*c < 0x20u || *c == 0x7f) ? ' ' : *c);
@@ -69,7 +72,8 @@ static void add_head(struct cli_follow *f, const struct ebb_doc_node *e, size_t 
         ebb_str_addc(out, i < (int)(progress * BAR + 0.5) ? '#' : '-');
     ebb_str_printf(out, "] %5.1f %%   %zu of %zu slots busy   %lld of %lld trials ended",
                    progress * 100, busy, slots, (long long)ebb_doc_int(e, "num_ended", 0),
-                   (long long)ebb_doc_int(e, "num_trials", 0));
+                   trials != NULL ? (long long)trials->count
+                                  : (long long)ebb_doc_int(e, "num_trials", 0));
     add_times(f, progress, out);
     ebb_str_addc(out, '\n');
     if (ebb_doc_int(e, "best_trial_id", 0) > 0)
@@ -161,7 +165,13 @@ static void add_row(struct cli_table *table, const struct ebb_doc_node *list,
     const char *waiting = ebb_doc_string(t, "waiting", "");
     cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "id"), buf));
     cli_table_cell(table, "%s", ebb_doc_string(t, "state", ""));
-    cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "steps"), buf));
+    int64_t target = ebb_doc_int(t, "target_steps", 0);
+    if (target > 0)
+        cli_table_cell(table, "%lld/%lld", (long long)ebb_doc_int(t, "steps", 0),
+                       (long long)target);
+    else
+        cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "steps"), buf));
+    cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "loss"), buf));
     cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "latest_validation"), buf));
     cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "best_validation"), buf));
     cli_table_cell(table, "%s", slots_text(t, buf));
@@ -177,8 +187,8 @@ static void add_row(struct cli_table *table, const struct ebb_doc_node *list,
 /* The rows that fit; the rest is counted. */
 static void print_trials(const struct ebb_doc_node *list, bool is_smaller, size_t room, FILE *out)
 {
-    static const char *const headers[] = {"trial", "state", "steps",          "latest",
-                                          "best",  "slots", "hyperparameters"};
+    static const char *const headers[] = {"trial",  "state", "steps", "loss",
+                                          "latest", "best",  "slots", "hyperparameters"};
     size_t count = list != NULL && list->kind == EBB_DOC_LIST ? list->count : 0;
     struct row *rows = ebb_calloc(count + 1, sizeof *rows);
     struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof headers[0]);
@@ -251,7 +261,7 @@ enum ebb_status cli_follow_draw(struct cli_follow *f, struct ebb_error *err)
     FILE *memory = status == EBB_OK ? open_memstream(&table, &table_length) : NULL;
     if (memory != NULL) {
         count_slots(ebb_doc_get(agents.root, "agents"), &busy, &slots);
-        add_head(f, experiment.root, busy, slots, &text);
+        add_head(f, experiment.root, ebb_doc_get(trials.root, "trials"), busy, slots, &text);
         size_t room = screen.rows > HEAD_LINES + 2 ? screen.rows - HEAD_LINES - 2 : 1;
         print_trials(ebb_doc_get(trials.root, "trials"),
                      ebb_doc_bool(experiment.root, "smaller_is_better", true), room, memory);

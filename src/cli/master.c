@@ -133,16 +133,19 @@ static enum ebb_status open_local(struct cli_master *m, enum cli_role role,
                                   const struct exp_master_options *options, struct ebb_error *err)
 {
     uint64_t start = ebb_clock_ns();
+    enum ebb_status status = EBB_EIO;
     m->address.state_dir = m->state_dir;
+    m->is_opening = true;
     for (;;) {
-        enum ebb_status status = EBB_EIO;
         bool is_there = exp_master_runs(m->state_dir);
         status = is_there ? greet(m, err) : open_own(m, role, options, err);
         bool can_retry = is_there ? status == EBB_EIO : status == EBB_ELIMIT;
         if (status == EBB_OK || !can_retry || ebb_clock_ns() - start > OPEN_PATIENCE_NS)
-            return status;
+            break;
         nap();
     }
+    m->is_opening = false;
+    return status;
 }
 
 enum ebb_status cli_master_listen(struct cli_master *m, const struct serve_listen *given,
@@ -234,7 +237,7 @@ enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *wh
     const char *user = where->user != NULL       ? where->user
                        : environment("EBB_USER") ? environment("EBB_USER")
                                                  : environment("DET_USER");
-    *m = (struct cli_master){.user = user};
+    *m = (struct cli_master){.user = user, .role = role};
     enum ebb_status status;
     if (tcp != NULL && strncmp(tcp, "unix:", 5) == 0)
         tcp = NULL; /* inside a trial: its master's socket is that of the state directory */
@@ -335,6 +338,28 @@ enum ebb_status cli_ask_raw(struct cli_master *m, const char *method, const char
     return cli_ask_range(m, method, target, body, NULL, answer, err);
 }
 
+/* A master of this machine may end between two questions: what it knew is in the state directory,
+ * and who only asks goes on with that, or with the next master. Who runs trials decides for itself. */
+static enum ebb_status exchange(struct cli_master *m, const struct serve_http_request *request,
+                                int timeout_ms, struct serve_http_response *response,
+                                struct ebb_error *err)
+{
+    enum ebb_status status = EBB_EIO;
+    if (m->own == NULL)
+        status = serve_client_request(&m->address, request, timeout_ms, response, err);
+    bool can_reopen = m->role == CLI_ASK && m->state_dir != NULL && !m->is_opening &&
+                      strcmp(request->method, "GET") == 0;
+    if (m->own == NULL && status == EBB_EIO && can_reopen) {
+        EBB_TRY(open_local(m, CLI_ASK, NULL, err));
+        if (m->own == NULL)
+            status = serve_client_request(&m->address, request, timeout_ms, response, err);
+    }
+    if (m->own == NULL)
+        return status;
+    serve_request(m->own, request, response);
+    return EBB_OK;
+}
+
 enum ebb_status cli_ask_range(struct cli_master *m, const char *method, const char *target,
                               const char *body, const char *range, struct cli_answer *answer,
                               struct ebb_error *err)
@@ -352,11 +377,7 @@ enum ebb_status cli_ask_range(struct cli_master *m, const char *method, const ch
     ebb_arena_init(&answer->arena);
     serve_http_response_init(&answer->response);
     answer->root = NULL;
-    if (m->own != NULL)
-        serve_request(m->own, &request, &answer->response);
-    else
-        EBB_TRY(serve_client_request(&m->address, &request, is_fetching ? FETCH_MS : ANSWER_MS,
-                                     &answer->response, err));
+    EBB_TRY(exchange(m, &request, is_fetching ? FETCH_MS : ANSWER_MS, &answer->response, err));
     const struct ebb_str *text = &answer->response.body;
     if (text->length > 0 && (text->data[0] == '{' || text->data[0] == '[') &&
         ebb_doc_parse_json(&answer->arena, target, text->data, text->length, &answer->root, NULL) !=

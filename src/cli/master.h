@@ -26,6 +26,8 @@ enum cli_role {
 
 struct cli_master {
     char *state_dir;
+    enum cli_role role;
+    bool is_opening;
     struct serve_client_address address; /* of a master elsewhere */
     char *url, *python_path;
     const char *user;                /* in whose name; NULL = the account. Borrowed */

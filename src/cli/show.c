@@ -8,6 +8,8 @@
 #include "base/json.h"
 #include "exp/exp.h"
 
+#define PLAIN_COLUMNS 600 /* of texts that trials made */
+
 const char *cli_show_time(const struct ebb_doc_node *value, char buf[CLI_CELL])
 {
     const char *text = value != NULL && value->kind == EBB_DOC_STRING ? value->text : "";
@@ -235,6 +237,25 @@ int cli_print_body(const struct ebb_str *body)
     return 0;
 }
 
+void cli_show_plain(struct ebb_str *out, const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    size_t columns = 0;
+    for (; *c != '\0' && columns < PLAIN_COLUMNS; c++) {
+        bool is_c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0; /* 8-bit controls, as UTF-8 */
+        columns += (*c & 0xc0) != 0x80;
+        if (*c == '\n' || *c == '\t' || *c == '\r')
+            ebb_str_addc(out, ' ');
+        else
+            ebb_str_addc(out, *c < 0x20 || *c == 0x7f || is_c1 ? '?' : (char)*c);
+        c += is_c1;
+    }
+    while ((*c & 0xc0) == 0x80) /* the rest of a character */
+        ebb_str_addc(out, (char)*c++);
+    if (*c != '\0')
+        ebb_str_add(out, "...");
+}
+
 /* Length of a colour sequence, "ESC [ 1;31 m", at `text`; 0 = something else. */
 static size_t color_length(const char *text, size_t length)
 {
@@ -256,7 +277,9 @@ void cli_print_line(const struct ebb_doc_node *text, FILE *stream)
             fwrite(text->text + i, 1, n, stream);
             i += n - 1;
         } else {
-            fputc((c < 0x20 && c != '\t') || c == 0x7f ? '?' : c, stream);
+            bool is_c1 = c == 0xc2 && i + 1 < length && (unsigned char)text->text[i + 1] < 0xa0;
+            fputc((c < 0x20 && c != '\t') || c == 0x7f || is_c1 ? '?' : c, stream);
+            i += is_c1;
         }
     }
     fputc('\n', stream);
@@ -272,11 +295,13 @@ void cli_print_log(const struct ebb_doc_node *line, bool is_json)
 
 size_t cli_fit(const char *text, size_t columns)
 {
-    size_t n = 0, at = 0;
-    while (text[at] != '\0' && text[at] != '\n') {
-        if (((unsigned char)text[at] & 0xc0u) != 0x80u && n++ == columns)
+    const char *at = text;
+    for (size_t n = 0; *at != '\0' && *at != '\n';) {
+        const char *next = at;
+        n += cli_char_columns(&next);
+        if (n > columns)
             break;
-        at++;
+        at = next;
     }
-    return at;
+    return (size_t)(at - text);
 }

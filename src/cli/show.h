@@ -46,6 +46,8 @@ void cli_print_pair(const char *key, const struct ebb_doc_node *value);
 
 /* A line of a log: bytes that could move the cursor or hide text are shown as '?'; colours pass. */
 void cli_print_line(const struct ebb_doc_node *text, FILE *stream);
+/* A text that a trial made, as one line that does nothing to a terminal, cut where it is long. */
+void cli_show_plain(struct ebb_str *out, const char *text);
 /* An entry of a log: its message as such a line, or the entry as JSON. */
 void cli_print_log(const struct ebb_doc_node *line, bool is_json);
 

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/keys.h"
+#include "cli/gpus.h"
 #include "cli/train_file.h"
 
 #define SITE_BYTES_MAX ((size_t)1 << 20)
@@ -14,6 +15,8 @@ struct site { /* what the file says; zero: nothing */
     int64_t slots, threads_per_slot;
     uint64_t slot_memory, staging, cache;
     bool pin_cpus;
+    const char *const *gpus;
+    size_t gpu_count;
     unsigned type, fit; /* of scheduler */
     const struct ebb_doc_node *checkpoint_storage;
     const char *listen, *tls_cert, *tls_key, *base_path;
@@ -35,6 +38,12 @@ static const struct ebb_key rows[] = {
      AT(threads_per_slot),
      .help = "threads of a trial"},
     {.path = "pin_cpus", .kind = EBB_KEY_BOOL, AT(pin_cpus), .help = "a slot keeps its processors"},
+    {.path = "gpus",
+     .kind = EBB_KEY_TEXTS,
+     .allowed = "none, or a list of what CUDA_VISIBLE_DEVICES would name, as ['0', '2']",
+     AT(gpus),
+     .count_at = offsetof(struct site, gpu_count),
+     .help = "those of the slots; else all there are"},
     {.path = "slot_memory",
      .kind = EBB_KEY_BYTES,
      .bounds = ">= 1048576",
@@ -108,7 +117,7 @@ static enum ebb_status check_storage(const char *path, const struct ebb_doc_node
 
 static enum ebb_status read_site(struct ebb_arena *arena, const char *path,
                                  const struct ebb_doc_node *root, struct exp_master_options *o,
-                                 struct serve_listen *listen, struct ebb_error *err)
+                                 struct serve_listen *listen, bool *has_gpus, struct ebb_error *err)
 {
     struct ebb_reading reading;
     struct ebb_report report;
@@ -129,6 +138,10 @@ static enum ebb_status read_site(struct ebb_arena *arena, const char *path,
     o->staging_bytes = s.staging;
     o->cache_bytes = s.cache;
     o->pin_cpus = s.pin_cpus;
+    *has_gpus = s.gpu_count > 0;
+    bool is_none = s.gpu_count == 1 && strcmp(s.gpus[0], "none") == 0;
+    if (!o->is_reading_only && !is_none)
+        EBB_TRY(cli_gpus_give(arena, s.gpus, s.gpu_count, o, err));
     o->sched_kind = s.type ? EXP_SCHED_PRIORITY : EXP_SCHED_FAIR_SHARE;
     o->sched_fit = s.fit ? EXP_FIT_WORST : EXP_FIT_BEST;
     *listen = (struct serve_listen){.listen = s.listen,
@@ -141,6 +154,15 @@ static enum ebb_status read_site(struct ebb_arena *arena, const char *path,
     return EBB_OK;
 }
 
+static enum ebb_status give_all_gpus(struct ebb_arena *arena, struct exp_master_options *o,
+                                     struct ebb_error *err)
+{
+    const char *const *ids = NULL;
+    size_t count = 0;
+    EBB_TRY(cli_gpus_find(arena, &ids, &count, err));
+    return cli_gpus_give(arena, ids, count, o, err);
+}
+
 enum ebb_status cli_site_read(const char *state_dir, struct exp_master_options *options,
                               struct ebb_arena *arena, struct serve_listen *listen,
                               struct ebb_str *text, struct ebb_error *err)
@@ -148,6 +170,7 @@ enum ebb_status cli_site_read(const char *state_dir, struct exp_master_options *
     struct ebb_str path = {0};
     struct ebb_file_view view;
     const struct ebb_doc_node *root = NULL;
+    bool has_gpus = false;
     ebb_str_printf(&path, "%s/master.yaml", state_dir);
     enum ebb_status status = ebb_str_status(&path, err);
     if (status != EBB_OK || access(ebb_str_c(&path), F_OK) != 0)
@@ -162,10 +185,12 @@ enum ebb_status cli_site_read(const char *state_dir, struct exp_master_options *
                                         &root, err));
     if (status != EBB_OK || root->kind == EBB_DOC_NULL) /* an empty file says nothing */
         goto out;
-    status = read_site(arena, ebb_str_c(&path), root, options, listen, err);
+    status = read_site(arena, ebb_str_c(&path), root, options, listen, &has_gpus, err);
     if (status == EBB_OK)
         options->site_defaults = ebb_str_c(text);
 out:
+    if (status == EBB_OK && !has_gpus && !options->is_reading_only)
+        status = give_all_gpus(arena, options, err);
     ebb_str_fini(&path);
     return status;
 }

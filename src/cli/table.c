@@ -1,4 +1,4 @@
-/* table.c - aligned text tables. Widths count code points, so UTF-8 cells line up; control
+/* table.c - aligned text tables. Widths count columns, so UTF-8 cells line up; control
  * characters, which could move a terminal's cursor, are printed as '?'. */
 #include "cli/cli.h"
 
@@ -7,6 +7,7 @@
 
 #include "base/heap.h"
 #include "base/str.h"
+#include "base/utf8.h"
 
 #define GAP 2
 
@@ -19,16 +20,56 @@ struct cli_table {
 
 static void clean(char *text)
 {
-    for (char *c = text; *c != '\0'; c++)
+    for (char *c = text; *c != '\0'; c++) {
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = *c == '\n' || *c == '\t' ? ' ' : '?';
+        else if ((unsigned char)c[0] == 0xc2 && (unsigned char)c[1] >= 0x80 &&
+                 (unsigned char)c[1] < 0xa0)
+            c[0] = c[1] = '?'; /* 8-bit controls, as UTF-8 */
+    }
+}
+
+/* Ranges of code points that take two columns, and none (Unicode 15, East Asian Width W and F). */
+static const uint32_t wide[][2] = {
+    {0x1100, 0x115f},   {0x231a, 0x231b},   {0x23e9, 0x23ec},   {0x2e80, 0x303e},
+    {0x3041, 0x33ff},   {0x3400, 0x4dbf},   {0x4e00, 0xa4cf},   {0xa960, 0xa97f},
+    {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff00, 0xff60},
+    {0xffe0, 0xffe6},   {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff},
+    {0x20000, 0x3fffd},
+};
+static const uint32_t narrow[][2] = {
+    {0x0300, 0x036f}, {0x1ab0, 0x1aff}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}};
+
+static bool is_among(uint32_t code, const uint32_t (*ranges)[2], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (code >= ranges[i][0] && code <= ranges[i][1])
+            return true;
+    return false;
+}
+
+size_t cli_char_columns(const char **text)
+{
+    if ((unsigned char)**text < 0x80) {
+        ++*text;
+        return 1;
+    }
+    const char *end = *text + strnlen(*text, 4);
+    if (ebb_utf8_length(*text, end) == 0) { /* not UTF-8 */
+        ++*text;
+        return 1;
+    }
+    uint32_t code = ebb_utf8_next(text);
+    if (is_among(code, narrow, sizeof narrow / sizeof narrow[0]))
+        return 0;
+    return is_among(code, wide, sizeof wide / sizeof wide[0]) ? 2 : 1;
 }
 
 static size_t width_of(const char *text)
 {
     size_t n = 0;
-    for (; *text != '\0'; text++)
-        n += ((unsigned char)*text & 0xc0u) != 0x80u;
+    while (*text != '\0')
+        n += cli_char_columns(&text);
     return n;
 }
 

@@ -12,7 +12,8 @@
 #include "serve/inner.h"
 
 #define CONNS_MAX 1024
-#define FOLLOW_S 60 /* of follow=true: how long an answer may be held back */
+#define IDLE_MAX 256 /* of those on master.sock: who has asked nothing that is not answered */
+#define FOLLOW_S 60  /* of follow=true: how long an answer may be held back */
 #define EVENTS 64
 #define STREAM_MAX ((size_t)8 << 20)    /* a listener that is so far behind is none */
 #define CHATTER_MAX ((size_t)1 << 20)   /* of requests that come while one is being answered */
@@ -358,9 +359,30 @@ static enum ebb_status readable(struct serve *s, struct serve_conn *c, struct eb
     return status;
 }
 
+/* Nobody is locked out by those who have nothing to ask: the one that has been idle for longest goes.
+ * Connections over TCP have a quota and a patience of their own (listen.c). */
+static void drop_idle(struct serve *s)
+{
+    struct serve_conn *oldest = NULL;
+    size_t idle = 0;
+    for (size_t i = 0; i < s->conn_count; i++) {
+        struct serve_conn *c = s->conns[i];
+        if (c->is_tcp || c->waiting != NULL || c->is_stream || c->is_later || c->is_apart ||
+            c->is_sending || c->is_handling || ebb_wire_has_out(&c->wire))
+            continue;
+        idle++;
+        if (oldest == NULL || c->heard_ns < oldest->heard_ns)
+            oldest = c;
+    }
+    if (oldest != NULL && idle >= IDLE_MAX)
+        close_conn(s, oldest);
+}
+
 enum ebb_status serve_conn_add(struct serve *s, int fd, bool is_tcp, struct serve_conn **conn,
                                struct ebb_error *err)
 {
+    if (!is_tcp)
+        drop_idle(s);
     struct serve_conn *c = ebb_calloc(1, sizeof *c);
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     if (c == NULL || s->conn_count - s->tcp_count >= CONNS_MAX ||
@@ -375,6 +397,7 @@ enum ebb_status serve_conn_add(struct serve *s, int fd, bool is_tcp, struct serv
     c->is_tcp = is_tcp;
     c->number = ++s->numbers;
     c->due_ns = UINT64_MAX;
+    c->heard_ns = now_ns(s);
     s->tcp_count += is_tcp;
     s->conns[s->conn_count++] = c;
     *conn = c;
@@ -456,6 +479,7 @@ static enum ebb_status hear(void *context, struct ebb_error *err)
         if (c == NULL || (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0)
             continue;
         c->is_handling = true;
+        c->heard_ns = now_ns(s);
         EBB_TRY(ebb_wire_hear(&c->wire, err));
         if (!c->wire.is_broken)
             EBB_TRY(readable(s, c, err));

@@ -16,12 +16,13 @@ struct serve_job;
 
 struct serve_conn {
     struct ebb_wire wire;
-    uint64_t number;  /* never given twice: what comes late finds its connection by it */
-    bool is_tcp;      /* else master.sock */
-    bool is_handling; /* bytes of this turn are not dealt with */
-    bool is_passed;   /* who sends the message at hand was looked at */
-    bool has_asked;   /* some message was whole: until then all of it is a first head */
-    char *waiting;    /* target of a long poll or stream, owned */
+    uint64_t number;   /* never given twice: what comes late finds its connection by it */
+    bool is_tcp;       /* else master.sock */
+    bool is_handling;  /* bytes of this turn are not dealt with */
+    bool is_passed;    /* who sends the message at hand was looked at */
+    bool has_asked;    /* some message was whole: until then all of it is a first head */
+    uint64_t heard_ns; /* when it last said something */
+    char *waiting;     /* target of a long poll or stream, owned */
     uint64_t wait_until_ns;
     bool is_stream, is_last; /* server-sent events; Connection: close */
     bool is_later;           /* its request waits for a store: handled again then */

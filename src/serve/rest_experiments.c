@@ -166,6 +166,7 @@ enum ebb_status serve_read_state(struct serve_rest *r, enum exp_state *state)
 {
     struct exp_db_experiment row;
     bool is_there;
+    EBB_TRY(exp_master_need(r->m, r->id, r->err));
     if (exp_master_find(r->m, r->id, state))
         return EBB_OK;
     EBB_TRY(exp_db_only(exp_db_experiment_read(r->db, EXP_DB_ID(r->id), &row, r->err), r->arena,

@@ -23,15 +23,17 @@ static const char *read_resources(const struct ebb_doc_node *node, struct patch 
     if (slots != NULL) {
         p->has_max_slots = true;
         p->told.max_slots = slots->kind == EBB_DOC_INT ? slots->integer : EXP_DB_NO_INT;
-        if (slots->kind != EBB_DOC_NULL && (slots->kind != EBB_DOC_INT || slots->integer < 0))
-            return "max_slots is a number >= 0, or null";
+        if (slots->kind != EBB_DOC_NULL && (slots->kind != EBB_DOC_INT || slots->integer < 1))
+            return "max_slots is a number > 0, or null for no limit; to hold all trials back, "
+                   "pause "
+                   "the experiment";
     }
     if (weight != NULL) {
         p->has_weight = true;
         p->told.weight = weight->number;
         if ((weight->kind != EBB_DOC_INT && weight->kind != EBB_DOC_DOUBLE) ||
-            !(p->told.weight > 0) || p->told.weight > 1e300)
-            return "weight is a number > 0";
+            !(p->told.weight > 0) || p->told.weight > 1e12)
+            return "weight is a number > 0, <= 1000000000000";
     }
     return NULL;
 }

@@ -27,6 +27,12 @@ static const struct serve_column columns[] = {
 static void write_live(struct ebb_json_writer *w, const struct exp_master_trial *t)
 {
     ebb_jsonw_key_string(w, "waiting", t->is_asking ? t->waiting : NULL);
+    serve_key_int(w, "target_steps", t->target_steps, t->target_steps > 0);
+    ebb_jsonw_key(w, "loss");
+    if (isnan(t->loss) || t->id == 0)
+        ebb_jsonw_null(w);
+    else
+        ebb_jsonw_metric(w, t->loss);
     ebb_jsonw_key_array(w, "slots");
     if (t->has_process)
         ebb_jsonw_int(w, t->slot);
@@ -101,6 +107,7 @@ static enum ebb_status list(struct serve_rest *r)
     struct exp_master_trial t;
     if (serve_query_text(r, "limit") != NULL)
         return list_page(r);
+    EBB_TRY(exp_master_need(r->m, r->id, r->err));
     EBB_TRY(exp_master_flush(r->m, r->err));
     EBB_TRY(serve_need_experiment(r, r->id));
     serve_begin_list(r, "trials");

@@ -99,9 +99,11 @@ static enum ebb_status check_mounts(struct serve_rest *r, const struct exp_confi
         bool has_host = access(b->host_path, F_OK) == 0;
         bool has_place = b->container_path[0] != '/' || access(b->container_path, F_OK) == 0;
         if (!has_host || !has_place)
-            return serve_refuse(r, 400, "bind_mounts[%zu].%s: %s is not there", i,
+            return serve_refuse(r, 400, "bind_mounts[%zu].%s: %s is not there%s", i,
                                 has_host ? "container_path" : "host_path",
-                                has_host ? b->container_path : b->host_path);
+                                has_host ? b->container_path : b->host_path,
+                                has_host ? ": make it, or give a path below the working directory"
+                                         : "");
     }
     bool is_needed = c->bind_mount_count > 0 || c->resources.shm_size >= 0;
     if (!is_needed || exp_proc_can_mount())
@@ -110,6 +112,23 @@ static enum ebb_status check_mounts(struct serve_rest *r, const struct exp_confi
                         "%s: this machine gives no private mount namespace (unprivileged user "
                         "namespaces are off)",
                         c->bind_mount_count > 0 ? "bind_mounts" : "resources.shm_size");
+}
+
+/* Which GPUs a trial sees is its slot's business. */
+static enum ebb_status check_variables(struct serve_rest *r, const struct exp_config *c)
+{
+    static const char name[] = "CUDA_VISIBLE_DEVICES=";
+    const struct exp_strings *own = &c->environment.variables_gpu;
+    for (size_t i = 0; r->info.options->gpu_ids != NULL && i < own->count; i++)
+        if (strncmp(own->items[i], name, sizeof name - 1) == 0)
+            return serve_refuse(
+                r, 400,
+                "environment.environment_variables: found %s, allowed: no "
+                "CUDA_VISIBLE_DEVICES where slots are GPUs: a trial sees that of its "
+                "slot ('gpus' of master.yaml says which there are; a mapping with "
+                "cpu: [...] is for CPU slots only)",
+                own->items[i]);
+    return EBB_OK;
 }
 
 /* A search that cannot be made, or makes nothing, is an error of the file. */
@@ -180,11 +199,14 @@ static enum ebb_status read_config(struct serve_rest *r, struct submission *s)
     if (node == NULL || node->kind != EBB_DOC_STRING)
         return serve_refuse(r, 400, "experiment_config: missing, or not a text");
     EBB_TRY(serve_submit_reveal(r, ebb_doc_int(r->body, "parent_id", 0), &node));
-    uint64_t seed = r->info.now_ns ^ (uint64_t)(r->info.time * 1e6);
+    /* Two of one turn differ by their number. */
+    uint64_t seed =
+        r->info.now_ns ^ (uint64_t)(r->info.time * 1e6) ^ (uint64_t)exp_master_next_id(r->m) << 40;
+    int64_t default_seed = (int64_t)(ebb_splitmix64(&seed) & 0x7fffffff);
     struct exp_config_options options = {
         .file_name = ebb_doc_string(r->body, "file_name", "experiment"),
         .template_name = template_name,
-        .default_seed = (int64_t)r->info.time & 0x7fffffff,
+        .default_seed = default_seed,
         .default_description = exp_config_describe(r->arena, ebb_splitmix64(&seed)),
         .check_section = r->info.options->check_section,
         .check_context = r->info.options->check_context,
@@ -202,6 +224,7 @@ static enum ebb_status check_all(struct serve_rest *r, struct submission *s)
 {
     EBB_TRY(read_config(r, s));
     EBB_TRY(check_unbuilt(r, &s->config));
+    EBB_TRY(check_variables(r, &s->config));
     EBB_TRY(check_mounts(r, &s->config));
     EBB_TRY(check_search(r, &s->config));
     return find_warm_start(r, s);

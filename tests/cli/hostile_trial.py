@@ -68,6 +68,11 @@ if way == "flood":
     for _ in range(8 * 1024):
         print(block)
     os.write(1, b"\xff\xfe no text \x00\x01\x1b[2J without end of line")
+elif way.startswith("reason"):
+    kind = ebb_client.InvalidHP if way == "reason-invalid" else ebb_client.Failed
+    with ebb_client.connect() as ebb:
+        for work in ebb.workloads():
+            raise kind("\x1b[2J\x9b2J" + "z" * 100000)
 elif way == "children":
     subprocess.Popen(["sleep", "7654"])
     subprocess.Popen(["sh", "-c", "trap '' TERM HUP; sleep 7654 & sleep 7654"])

@@ -28,7 +28,7 @@ has err.txt "about to crash"
 expect 0 "$ebb" experiment list --json --description crashes
 id=$(field "x['experiments'][0]['id']")
 expect 0 "$ebb" experiment list-trials "$id" --json
-same "restarts of what crashes" "$(field "x['trials'][0]['restarts']")" 2
+same "restarts of what crashes" "$(field "x['trials'][0]['restarts']")" 1
 trial impostor 1
 has err.txt "REFUSED"
 trial wrong-metric 1
@@ -49,6 +49,22 @@ id=$(field "x['experiments'][0]['id']")
 expect 0 "$ebb" experiment logs "$id" --tail 1
 has out.txt "without end of line"
 grep -q $'\x1b' out.txt && fail "escape sequences of a log reach the terminal"
+
+# Reasons of any length with escape sequences in them: cut, and harmless, wherever they are shown.
+trial reason 1
+sizes() { wc -c <out.txt; wc -c <err.txt; }
+[ "$(sizes | sort -n | tail -1)" -lt 20000 ] || fail "a long reason is printed: $(sizes | tr '\n' ' ')"
+cat out.txt err.txt >shown.txt
+expect 0 "$ebb" experiment list --json --description reason
+id=$(field "x['experiments'][0]['id']")
+expect 0 "$ebb" experiment list-trials "$id" --json
+trial_id=$(field "x['trials'][0]['id']")
+expect 0 "$ebb" trial describe "$trial_id"
+cat out.txt >>shown.txt
+grep -q $'\x1b\\|\xc2\x9b' shown.txt && fail "escape sequences of a reason reach the terminal"
+trial reason-invalid 1
+[ "$(sizes | sort -n | tail -1)" -lt 20000 ] || fail "a long reason is printed: $(sizes | tr '\n' ' ')"
+grep -q $'\x1b\\|\xc2\x9b' out.txt err.txt && fail "escape sequences of a reason reach the terminal"
 
 # Children: none is left when the trial has ended.
 left() { grep -lz "^EBB_CONFIG=$EBB_STATE/" /proc/[0-9]*/environ 2>/dev/null | wc -l; } # processes of any trial of ours

@@ -117,7 +117,7 @@ expect 2 "$ebb" run
 expect 0 "$ebb" experiment list --json
 same "experiments after invalid files" "$(field "x['total']")" "$before"
 
-# ---- Ctrl-C: ends in order, however long the step takes, and says how to go on; a second run is handed to the first
+# ---- Ctrl-C: pauses in order, however long the step takes, and says how to go on; a second run is handed to the first
 mkdir slow && cat >slow/train.py <<'PY'
 import os, time, ebb_client
 with ebb_client.connect() as ebb:
@@ -142,7 +142,7 @@ slow() { # slow GO: in the background, and until its second step waits for the f
 }
 resumed() { # resumed HOW: the slow one goes on to its end, and nothing has failed
     expect 0 "$ebb" experiment list --json
-    same "state after $1" "$(field "[e['state'] for e in x['experiments'] if e['id'] == $id][0]")" ACTIVE
+    same "state after $1" "$(field "[e['state'] for e in x['experiments'] if e['id'] == $id][0]")" PAUSED
     expect 0 "$ebb" run --resume "$id" --no-charts
     has out.txt "COMPLETED"
     expect 0 "$ebb" experiment list-trials "$id" --json
@@ -159,7 +159,26 @@ wait $pid
 same "exit code after Ctrl-C" $? 1
 expect 0 "$ebb" experiment list-checkpoints "$id" --json
 same "checkpoint after Ctrl-C" "$(field "max(c['step_id'] for c in x['checkpoints'])")" 2
+# nothing comes back by itself; what is active does, and is named
+expect 0 "$ebb" run warm.yaml loop --no-charts
+grep -q "goes on with" err.txt && fail "a paused experiment is taken along: $(cat err.txt)"
 resumed "Ctrl-C"
+expect 0 "$ebb" experiment create warm.yaml loop
+other=$(sed -n 's/Created experiment //p' out.txt)
+has err.txt "ebb run --resume $other"
+expect 0 "$ebb" run warm.yaml loop --no-charts
+has err.txt "also goes on with what is active here: experiment $other ('ebb experiment pause $other' stops one)"
+
+# ---- the terminal goes away: as SIGTERM, with a checkpoint
+slow hup
+kill -HUP $pid
+wait_for grep -q "ebb run --resume $id" slow.err
+touch hup
+wait $pid
+same "exit code after SIGHUP" $? 1
+expect 0 "$ebb" experiment list-checkpoints "$id" --json
+same "checkpoint after SIGHUP" "$(field "max(c['step_id'] for c in x['checkpoints'])")" 2
+resumed "SIGHUP"
 
 # ---- Ctrl-C twice: at once, back to the last checkpoint; nobody is left behind
 slow never

@@ -1,12 +1,13 @@
-/* The crash test: masters and trials are killed at random, disks fill up and drain, syncs are slow,
- * and nothing may be lost.
+/* The crash test: masters and trials are killed at random, disks fill up and drain (that of the state
+ * and that of the checkpoints), syncs are slow, and nothing may be lost.
  *
  * A master runs in a child process and is killed with SIGKILL at random moments, either from
  * outside or by itself at one of its points between deciding and acting; trials are killed as well.
  * The next master goes on. At the end:
  *   - random and grid: every trial did what it did in an undisturbed run, with the same metrics;
  *   - adaptive and PBT: a fresh search, fed with the stored events, gives every stored operation;
- *   - no process is left, and no checkpoint directory that no row names.
+ *   - no process is left, and no checkpoint directory that no row names;
+ *   - restarts are counted for trials that were killed, and for no full disk.
  *
  * EBB_SOAK_SECONDS (default: a few) is how long it goes on, EBB_SOAK_SEED where it starts. */
 #include "test.h"
@@ -267,13 +268,26 @@ static void check_nothing_left(const char *dir)
     CHECK_EQ(processes_of(dir), 0);
 }
 
+static int64_t restarts_of(const char *dir)
+{
+    struct exp_db *db = open_db(dir);
+    struct ebb_error err;
+    int64_t count = 0;
+    CHECK_OK(exp_db_number(db, "SELECT COALESCE(SUM(restarts), 0) FROM trials", NULL, 0, 0, &count,
+                           &err),
+             &err);
+    exp_db_close(db);
+    return count;
+}
+
 /* ---- disturbance ---- */
 
 struct storm {
     uint64_t rng;
     char dir[256];
-    bool has_tmpfs; /* the state directory is a small file system of its own */
-    int64_t kills, trial_kills, fills;
+    bool has_tmpfs; /* the state directory is a small file system of its own, */
+    bool has_store; /* and so is the one of its checkpoints */
+    int64_t kills, trial_kills, fills, store_fills;
 };
 
 /* The master's process: goes on until there is nothing left to do. */
@@ -318,12 +332,12 @@ static void kill_a_trial(struct storm *s)
     }
 }
 
-/* Fill the file system for a while. */
-static void fill_disk(struct storm *s)
+/* Fill a file system for a while. */
+static void fill_disk(struct storm *s, const char *folder, int64_t *fills)
 {
     char path[300];
     static char block[65536];
-    snprintf(path, sizeof path, "%s/ballast", s->dir);
+    snprintf(path, sizeof path, "%s%s/ballast", s->dir, folder);
     FILE *out = fopen(path, "w");
     for (size_t size = sizeof block; out != NULL && size >= 512; size /= 2)
         while (fwrite(block, 1, size, out) == size && fflush(out) == 0)
@@ -332,17 +346,17 @@ static void fill_disk(struct storm *s)
     if (out != NULL)
         fclose(out);
     unlink(path);
-    s->fills++;
+    ++*fills;
 }
 
 static void submit_all(struct storm *s, int seed)
 {
     struct fixture f = {.options = {.state_dir = s->dir, .slots = 4}};
-    char sleep[32];
+    char sleep[48];
     ebb_arena_init(&f.arena);
     fixture_open(&f);
     for (size_t i = 0; i < CASES; i++) {
-        snprintf(sleep, sizeof sleep, "--sleep-ms %d", (int)below(&s->rng, 80));
+        snprintf(sleep, sizeof sleep, "--sleep-ms %d --waits", (int)below(&s->rng, 80));
         make_yaml(i, sleep, seed);
         CHECK_EQ(fixture_submit(&f, yaml), (int64_t)i + 1);
     }
@@ -371,7 +385,9 @@ static bool one_life(struct storm *s, bool is_calm)
         if (!is_calm && below(&s->rng, 30) == 0)
             kill_a_trial(s);
         if (!is_calm && s->has_tmpfs && below(&s->rng, 150) == 0)
-            fill_disk(s);
+            fill_disk(s, "", &s->fills);
+        if (!is_calm && s->has_store && below(&s->rng, 60) == 0)
+            fill_disk(s, "/checkpoints", &s->store_fills);
     }
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
@@ -387,6 +403,10 @@ static void storm_round(struct storm *s, int seed, double seconds)
     if (mkdtemp(s->dir) == NULL)
         fail_msg("no directory");
     s->has_tmpfs = mount("none", s->dir, "tmpfs", 0, "size=48m,mode=0700") == 0;
+    char store[300];
+    int64_t kills = s->trial_kills;
+    snprintf(store, sizeof store, "%s/checkpoints", s->dir);
+    s->has_store = mkdir(store, 0777) == 0 && mount("none", store, "tmpfs", 0, "size=4m") == 0;
     submit_all(s, seed);
     uint64_t until = ebb_clock_ns() + (uint64_t)(seconds * 1e9);
     bool is_over = false;
@@ -406,6 +426,9 @@ static void storm_round(struct storm *s, int seed, double seconds)
         ebb_free(wild);
     }
     check_nothing_left(s->dir);
+    CHECK(restarts_of(s->dir) <= s->trial_kills - kills);
+    if (s->has_store)
+        umount(store);
     if (s->has_tmpfs)
         umount(s->dir);
     fixture_remove(s->dir);
@@ -425,9 +448,10 @@ TEST(storms__lose_nothing)
         storm_round(&s, (int)(seed + rounds) * 7919 % 1000000, total < 20 ? total : 20);
         rounds++;
     } while (ebb_clock_ns() < until);
-    print_message("%zu rounds: %lld masters and %lld trials killed, disk full %lld times%s\n",
+    print_message("%zu rounds: %lld masters and %lld trials killed, disk full %lld times, that of "
+                  "checkpoints %lld times%s\n",
                   rounds, (long long)s.kills, (long long)s.trial_kills, (long long)s.fills,
-                  s.has_tmpfs ? "" : " (no tmpfs: not permitted)");
+                  (long long)s.store_fills, s.has_tmpfs ? "" : " (no tmpfs: not permitted)");
 }
 
 TEST_MAIN(RUN(storms__lose_nothing))

@@ -12,10 +12,14 @@
  *       --invalid    calls its sample invalid    --wrong     answers what was not asked
  *       --nan        reports NaN as metric       --link      a checkpoint with a link in it
  *       --fail       says FAILED, exits 1        --linger    does not end when told to
- *       --insist     says HELLO three times      --usurp     says HELLO in another's name, too */
+ *       --insist     says HELLO three times      --usurp     says HELLO in another's name, too
+ *       --alias      a checkpoint with a link to its own file
+ *       --no-room    the first time: says FAILED for want of room on the disk
+ *       --waits      a full disk is waited for when a checkpoint is written */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,20 +238,40 @@ static void validate(struct trial *t, long long step)
     finish(t, "COMPUTE_VALIDATION_METRICS", step, start, metrics);
 }
 
+static int write_weights(const struct trial *t, const char *path, long long step)
+{
+    char file[3100];
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return 0;
+    snprintf(file, sizeof file, "%s/state", path);
+    if (mkdir(file, 0777) != 0 && errno != EEXIST)
+        return 0;
+    snprintf(file, sizeof file, "%s/state/weights", path);
+    FILE *out = fopen(file, "w");
+    if (out == NULL)
+        return 0;
+    int is_written = fprintf(out, "%lld %llu\n", step, (unsigned long long)t->weights) > 0;
+    int is_there = fclose(out) == 0; /* says that there is no room, too */
+    return is_written && is_there;
+}
+
 static void save(struct trial *t, const char *line, long long step)
 {
     char path[3000], file[3100];
     double start = now();
     text(line, "path", path, sizeof path);
-    mkdir(path, 0777);
-    snprintf(file, sizeof file, "%s/state", path);
-    mkdir(file, 0777);
-    snprintf(file, sizeof file, "%s/state/weights", path);
-    FILE *out = fopen(file, "w");
-    if (out == NULL || fprintf(out, "%lld %llu\n", step, (unsigned long long)t->weights) < 0 ||
-        fclose(out) != 0) {
-        printf("cannot save %s: %s\n", file, strerror(errno));
-        exit(4);
+    while (!write_weights(t, path, step)) {
+        if (!is_mode(t, "--waits") || errno != ENOSPC) {
+            printf("cannot save %s: %s\n", path, strerror(errno));
+            exit(4);
+        }
+        nap(50);
+        put(t, "{\"type\":\"HEARTBEAT\",\"batch\":0}\n");
+    }
+    if (is_mode(t, "--alias")) {
+        snprintf(file, sizeof file, "%s/state/alias", path);
+        if (symlink("weights", file) != 0)
+            exit(4);
     }
     if (is_mode(t, "--link")) {
         snprintf(file, sizeof file, "%s/state/passwd", path);
@@ -312,6 +336,7 @@ static void misbehave(struct trial *t)
         for (long i = 0; i < (1L << 30) / (long)sizeof line; i++)
             if (write(1, line, sizeof line) < 0)
                 break;
+        printf("these are the last words\n");
     }
     if (is_mode(t, "--hog")) {
         for (size_t total = 0; total < (size_t)8 << 30; total += 1 << 20) {
@@ -352,12 +377,14 @@ static void answer(struct trial *t, const char *line)
         (void)put(t, "\x01\xff{]} this is no JSON\n");
     if (is_mode(t, "--wrong"))
         finish(t, "RUN_STEP", step + 7, now(), "{}");
-    if (is_mode(t, "--invalid") || is_mode(t, "--fail")) {
+    bool is_full = is_mode(t, "--no-room") && mkdir("full-once", 0777) == 0;
+    if (is_mode(t, "--invalid") || is_mode(t, "--fail") || is_full) {
         char failed[256];
         snprintf(failed, sizeof failed,
                  "{\"type\":\"FAILED\",\"workload\":{\"kind\":\"%s\",\"step_id\":%lld},"
-                 "\"reason\":\"because\",\"kind\":\"%s\"}\n",
-                 kind, step, is_mode(t, "--invalid") ? "INVALID_HP" : "ERRORED");
+                 "\"reason\":\"%s\",\"kind\":\"%s\"}\n",
+                 kind, step, is_full ? "OSError: [Errno 28] No space left on device" : "because",
+                 is_mode(t, "--invalid") ? "INVALID_HP" : "ERRORED");
         (void)put(t, failed);
         exit(1);
     }

@@ -148,7 +148,8 @@ TEST(patch__changes_what_may_change_and_all_or_nothing)
 {
     struct fixture f;
     int status;
-    fixture_begin_with(&f, 1, "--sleep-ms 30", ten_steps, "labels: [a]\n");
+    fixture_begin_with(&f, 2, "--sleep-ms 30", "name: random, max_steps: 10, max_trials: 2",
+                       "labels: [a]\n");
     const struct ebb_doc_node *e = fixture_ask(
         &f, "PATCH", "/experiments/1",
         "{\"description\": \"new\", \"labels\": {\"b\": true, \"a\": null}, \"resources\": "
@@ -168,7 +169,8 @@ TEST(patch__changes_what_may_change_and_all_or_nothing)
                                       "{\"labels\": {\"a\": 5}}",
                                       "{\"labels\": [\"a\"]}",
                                       "{\"resources\": {\"wieght\": 2}}",
-                                      "{\"resources\": {\"max_slots\": -1}}",
+                                      "{\"resources\": {\"max_slots\": 0}}",
+                                      "{\"resources\": {\"weight\": 1e308}}",
                                       "{\"checkpoint_storage\": {\"type\": \"s3\"}}",
                                       "{\"name\": \"x\"}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -180,8 +182,8 @@ TEST(patch__changes_what_may_change_and_all_or_nothing)
     CHECK_EQ(status, 409);
     e = fixture_get(&f, "/experiments/1");
     CHECK_STR(ebb_doc_string(e, "description", ""), "new");
-    fixture_ask(&f, "PATCH", "/experiments/1", "{\"resources\": {\"max_slots\": 0}}", NULL);
-    FIXTURE_UNTIL(&f, running(&f) == 0); /* lowering it preempts */
+    fixture_ask(&f, "PATCH", "/experiments/1", "{\"resources\": {\"max_slots\": 1}}", NULL);
+    FIXTURE_UNTIL(&f, running(&f) == 1); /* lowering it preempts */
     fixture_end(&f);
 }
 
@@ -417,6 +419,34 @@ TEST(commits_that_fail__stall_and_lose_nothing)
     CHECK_STR(fixture_state(&f, id), "COMPLETED");
     for (int t = 1; t <= 3; t++)
         CHECK_EQ(fixture_steps(&f, t), 3);
+    fixture_end(&f);
+}
+
+TEST(master_that_only_reads__reads_searches_that_are_asked_for)
+{
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    for (int i = 0; i < 3; i++)
+        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 1000",
+                                        "name: random, "
+                                        "max_steps: 9, max_trials: 50",
+                                        ""));
+    exp_master_close(f.m, EXP_CLOSE_KILL, 0);
+    f.options.is_reading_only = true;
+    fixture_open(&f);
+    enum exp_state state;
+    CHECK_EQ(exp_master_info(f.m).experiments, 3);
+    CHECK_EQ(ebb_doc_get(fixture_get(&f, "/experiments"), "experiments")->count, 3);
+    CHECK_STR(fixture_state(&f, 2), "ACTIVE");
+    for (int64_t id = 1; id <= 3; id++)
+        CHECK(!exp_master_find(f.m, id, &state)); /* rows were enough */
+    fixture_ask(&f, "POST", "/experiments/2/pause", NULL, NULL);
+    CHECK_STR(fixture_state(&f, 2), "PAUSED");
+    CHECK(ebb_doc_get(fixture_get(&f, "/experiments/3/trials"), "trials")->count == 50);
+    CHECK(!exp_master_find(f.m, 1, &state));
+    fixture_ask(&f, "POST", "/experiments/1/cancel", NULL, NULL);
+    FIXTURE_UNTIL(&f, strcmp(fixture_state(&f, 1), "CANCELED") == 0);
     fixture_end(&f);
 }
 

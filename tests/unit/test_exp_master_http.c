@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -314,6 +315,35 @@ static int listen_to_stream(const char *dir)
     close(fd);
     ebb_free(body);
     return 0;
+}
+
+/* Connections that say nothing, and that have nothing left to ask. */
+static int crowd(const char *dir)
+{
+    static const char one[] = "GET /master HTTP/1.1\r\n\r\n";
+    struct rlimit files = {.rlim_cur = 4096, .rlim_max = 4096};
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+    for (int i = 0; i < 1300; i++) {
+        int fd = dial(dir);
+        WANT(fd >= 0);
+        if (i % 2 == 0) {
+            WANT(send(fd, one, sizeof one - 1, MSG_NOSIGNAL) > 0);
+            WANT(recv(fd, answer, sizeof answer - 1, 0) > 12);
+        }
+        if (i % 100 == 0)
+            WANT(raw(dir, one, sizeof one - 1) == 200);
+    }
+    WANT(raw(dir, one, sizeof one - 1) == 200);
+    return 0;
+}
+
+TEST(idle_connections__lock_nobody_out)
+{
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    CHECK_EQ(beside(&f, crowd), 0);
+    fixture_end(&f);
 }
 
 TEST(stream__tells_what_happens)

@@ -176,7 +176,35 @@ TEST(trial_that_says_failed__gives_its_reason)
 
 TEST(checkpoint_with_a_link__is_refused)
 {
-    beside("--link", "name: single, max_steps: 1", "neither a file nor a directory", NULL);
+    beside("--link", "name: single, max_steps: 1", "passwd is a link that leads to no file", NULL);
+}
+
+TEST(checkpoint_with_a_link_to_its_own_file__has_that_file)
+{
+    struct fixture f;
+    char command[400];
+    fixture_begin_with(&f, 1, "--alias", "name: single, max_steps: 1", "max_restarts: 0\n");
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, 1), "COMPLETED");
+    snprintf(command, sizeof command,
+             "cd '%s'/checkpoints/*-*-*-*-*/state && test ! -L alias && cmp -s alias weights",
+             f.dir);
+    CHECK_EQ(system(command), 0);
+    fixture_end(&f);
+}
+
+TEST(trial_that_fails_for_want_of_room__is_started_again_and_nothing_is_counted)
+{
+    struct fixture f;
+    fixture_begin_with(&f, 1, "--no-room", "name: single, max_steps: 2", "max_restarts: 0\n");
+    fixture_run(&f, 60);
+    CHECK_STR(fixture_state(&f, 1), "COMPLETED");
+    CHECK_EQ(ebb_doc_int(fixture_get(&f, "/trials/1"), "restarts", -1), 0);
+    const struct ebb_doc_node *logs =
+        ebb_doc_get(fixture_get(&f, "/trials/1/logs?level=WARNING"), "logs");
+    CHECK_EQ(logs->count, 1);
+    CHECK(strstr(ebb_doc_string(logs->items[0], "message", ""), "waiting for room") != NULL);
+    fixture_end(&f);
 }
 
 TEST(trial_that_forks__leaves_nothing_behind)
@@ -196,8 +224,14 @@ TEST(trial_that_floods_its_output__fills_neither_disk_nor_database)
     CHECK_STR(fixture_state(&f, bad), "COMPLETED");
     const struct ebb_doc_node *logs =
         ebb_doc_get(fixture_get(&f, "/trials/1/logs?level=WARNING"), "logs");
-    CHECK_EQ(logs->count, 1);
-    CHECK(strstr(ebb_doc_string(logs->items[0], "message", ""), "is not kept") != NULL);
+    CHECK_EQ(logs->count, 2);
+    CHECK(strstr(ebb_doc_string(logs->items[0], "message", ""), "the last MiB is kept") != NULL);
+    CHECK(strstr(ebb_doc_string(logs->items[1], "message", ""), "left out here") != NULL);
+    const struct ebb_doc_node *ends =
+        ebb_doc_get(fixture_get(&f, "/trials/1/logs?search=last%%20words"), "logs");
+    CHECK_EQ(ends->count, 1); /* behind the flood */
+    ends = ebb_doc_get(fixture_get(&f, "/trials/1/logs?search=begins%%20at"), "logs");
+    CHECK_EQ(ends->count, 1); /* before it */
     char command[400];
     snprintf(command, sizeof command, "test $(du -sm '%s' | cut -f1) -lt 64", f.dir);
     CHECK_EQ(system(command), 0);
@@ -220,6 +254,26 @@ TEST(invalid_sample__is_replaced)
     fixture_end(&f);
 }
 
+TEST(invalid_sample__of_another_trial_is_not_tried)
+{
+    struct fixture f;
+    char command[400];
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    snprintf(yaml, sizeof yaml,
+             "entrypoint: [\"%s\", --invalid]\n"
+             "hyperparameters: {global_batch_size: 8, x: {type: categorical, vals: [1, 2, 3]}}\n"
+             "searcher: {name: random, metric: error, max_steps: 1, max_trials: 30}\n"
+             "max_restarts: 0\n",
+             EBB_TRIAL_CHAIN);
+    int64_t id = fixture_submit(&f, yaml);
+    fixture_run(&f, 60);
+    CHECK_STR(fixture_state(&f, id), "ERROR");
+    snprintf(command, sizeof command, "test $(ls '%s'/trials | wc -l) -le 3", f.dir);
+    CHECK_EQ(system(command), 0); /* one process for each sample there is */
+    fixture_end(&f);
+}
+
 TEST(metric_that_is_no_number__ranks_as_the_worst)
 {
     struct fixture f;
@@ -228,6 +282,10 @@ TEST(metric_that_is_no_number__ranks_as_the_worst)
     CHECK_STR(fixture_state(&f, 1), "COMPLETED");
     const struct ebb_doc_node *t = fixture_get(&f, "/trials/1");
     CHECK_STR(ebb_doc_string(t, "best_validation", ""), "NaN");
+    const struct ebb_doc_node *logs =
+        ebb_doc_get(fixture_get(&f, "/trials/1/logs?level=WARNING"), "logs");
+    CHECK_EQ(logs->count, 1); /* said once */
+    CHECK(strstr(ebb_doc_string(logs->items[0], "message", ""), "error is NaN") != NULL);
     fixture_end(&f);
 }
 
@@ -304,8 +362,6 @@ TEST(bind_mounts__are_private_to_the_trial)
         fail_msg("%s", ebb_doc_string(e, "error", ""));
     snprintf(file, sizeof file, "%s/tmp/made", f.dir);
     CHECK_EQ(access(file, F_OK), 0);
-    snprintf(file, sizeof file, "%s/trials/1/work/data/seen", f.dir);
-    CHECK(access(file, F_OK) != 0); /* not mounted out here */
     char *body = fixture_body("entrypoint: [x]\nhyperparameters: {global_batch_size: 1}\n"
                               "searcher: {name: single, metric: error, max_steps: 1}\n"
                               "bind_mounts: [{host_path: /no/such, container_path: a}]\n",

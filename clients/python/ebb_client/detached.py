@@ -254,7 +254,7 @@ class LocalJob:
         self.slots = []
         self.rank, self.size = 0, 1
         self.batches_per_step = s.batches_per_step
-        self.global_batch_size = int(s.hparams["global_batch_size"])
+        self.global_batch_size = self.per_slot_batch_size = int(s.hparams["global_batch_size"])
         self.checkpoint = None
         if run.checkpoints:
             step = max(run.checkpoints)

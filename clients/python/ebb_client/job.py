@@ -50,6 +50,8 @@ class Job:
         self.size = int(environ.get("EBB_SIZE") or 1)
         self.batches_per_step = int(self.config.get("batches_per_step") or 100)
         self.global_batch_size = int(self.hparams.get("global_batch_size") or 1)
+        is_native = (self.config.get("resources") or {}).get("native_parallel", False)
+        self.per_slot_batch_size = self.global_batch_size if is_native else self.global_batch_size // self.size
         latest = root.get("latest_checkpoint")
         self.checkpoint = None
         if latest:

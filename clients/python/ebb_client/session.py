@@ -208,6 +208,18 @@ class Session:
     def hparam(self, name):
         return self.job.hparam(name)
 
+    def get_hparam(self, name):
+        """A hyperparameter by name; the error lists those that exist."""
+        return self.job.hparam(name)
+
+    def get_global_batch_size(self):
+        """Records of one batch, over all slots of the trial."""
+        return self.job.global_batch_size
+
+    def get_per_slot_batch_size(self):
+        """Records of one batch that this slot trains."""
+        return self.job.per_slot_batch_size
+
     def workloads(self):
         """Yields workloads until the trial is told to terminate; each is answered when the next is asked for."""
         while True:

@@ -51,6 +51,9 @@
     READ(exp_db_experiments_going, exp_db_none, exp_db_id,                                         \
          "SELECT id FROM experiments WHERE state IN ('ACTIVE', 'PAUSED', 'STOPPING_CANCELED',"     \
          " 'STOPPING_COMPLETED', 'STOPPING_ERROR') ORDER BY id")                                   \
+    READ(exp_db_awaited, exp_db_none, exp_db_name,                                                 \
+         "SELECT k.warm_start FROM experiment_configs k JOIN experiments x ON x.id ="              \
+         " k.experiment_id WHERE k.warm_start IS NOT NULL AND x.end_time IS NULL")                 \
     READ(exp_db_experiments_deleting, exp_db_none, exp_db_id,                                      \
          "SELECT id FROM experiments WHERE state = 'DELETING'")                                    \
     WRITE(exp_db_experiment_write, exp_db_experiment_state,                                        \

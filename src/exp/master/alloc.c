@@ -1,11 +1,13 @@
 /* alloc.c - an allocation: a process of a trial, from the decision to start it until it is gone.
  * inner.h draws its phases. */
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "base/heap.h"
@@ -16,6 +18,7 @@
 #define EXIT_NS 60000000000ull        /* from TERMINATE to the end of the process */
 #define START_AGAIN_NS 1000000000u    /* after a start that failed for want of room */
 #define FULL_AGAIN_NS 5000000000ull   /* after a checkpoint for which there was no room */
+#define FULL_BYTES 65536u             /* less than this is no room */
 #define STORE_AGAIN_NS 30000000000ull /* for want of an answer of its store */
 
 /* ---- phases ---- */
@@ -199,6 +202,7 @@ static enum ebb_status published(struct exp_master *m, struct exp_alloc *a, stru
                                          .size = job->size},
         err));
     EBB_TRY(exp_sequence_complete(&r->sequence, &work, false, err));
+    memcpy(r->experiment->code_uuid, a->uuid, sizeof a->uuid);
     a->last_seq = job->seq;
     a->uuid[0] = '\0';
     exp_dirty_alloc(m, a);
@@ -228,9 +232,10 @@ static enum ebb_status not_prepared(struct exp_master *m, struct exp_alloc *a,
                                     const struct exp_job *job, struct ebb_error *err)
 {
     snprintf(a->reason, sizeof a->reason, "%.*s", (int)sizeof a->reason - 1, job->err.message);
-    bool is_passing = job->is_remote && (job->status == EBB_EIO || job->status == EBB_ECANCELED);
+    bool is_passing = job->status == EBB_EFULL ||
+                      (job->is_remote && (job->status == EBB_EIO || job->status == EBB_ECANCELED));
     if (is_passing)
-        a->is_patient = true;
+        a->is_patient = job->is_remote;
     else if (job->uuid != NULL && !a->from.is_warm &&
              (job->status == EBB_ECORRUPT || (a->from.is_staged && job->status != EBB_EINPUT)))
         EBB_TRY(exp_upload_lost(m, a->trial, job->uuid, err));
@@ -269,6 +274,53 @@ enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, st
     return EBB_OK;
 }
 
+/* ---- no room ---- */
+
+static bool is_full(const char *directory)
+{
+    struct statvfs about;
+    return statvfs(directory, &about) == 0 &&
+           ((uint64_t)about.f_bavail * about.f_frsize < FULL_BYTES ||
+            (about.f_files > 0 && about.f_favail == 0));
+}
+
+/* Where it could not write, if that is why it failed: it said so, or there is no room now. */
+static bool is_out_of_room(const struct exp_master *m, const struct exp_alloc *a, char *place,
+                           size_t size)
+{
+    struct ebb_str path = {0};
+    exp_store_staging_path(a->trial->experiment->stage, "x", &path);
+    snprintf(place, size, "%.*s", (int)(strrchr(ebb_str_c(&path), '/') - ebb_str_c(&path)),
+             ebb_str_c(&path));
+    ebb_str_fini(&path);
+    bool has_said =
+        strstr(a->reason, strerror(ENOSPC)) != NULL || strstr(a->reason, strerror(EDQUOT)) != NULL;
+    if (is_full(place) || has_said)
+        return true;
+    snprintf(place, size, "%s", m->state_dir);
+    return is_full(place);
+}
+
+/* A trial that cannot bear a full disk is started again from its last checkpoint, and nothing is
+ * counted. */
+static enum ebb_status excuse_full(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
+{
+    struct exp_trial *r = a->trial;
+    char place[4096], text[512];
+    bool has_failed = a->fault == EXP_FAULT_FAILED || (a->fault == EXP_FAULT_NONE && a->status > 0);
+    if (!has_failed || a->proc.pid == 0 || r->state != EXP_TRIAL_ACTIVE ||
+        !is_out_of_room(m, a, place, sizeof place))
+        return EBB_OK;
+    a->fault = EXP_FAULT_EXCUSED;
+    r->not_before_ns = m->now_ns + FULL_AGAIN_NS;
+    snprintf(text, sizeof text,
+             "ebb: trial %lld: no room left on the disk (%.200s): waiting for room; this counts as "
+             "no restart",
+             (long long)r->id, place);
+    ebb_log(m->options.log, EBB_LOG_WARN, "%s", text);
+    return exp_log_add(m, r, "WARNING", text, err);
+}
+
 /* ---- the end of a process ---- */
 
 static bool never_started(const struct exp_alloc *a)
@@ -287,6 +339,8 @@ static enum exp_sequence_end classify(const struct exp_alloc *a, const struct ex
     bool is_lost = a->has_spoken && a->conn == NULL;
     bool is_unknown =
         a->status < 0 || (is_lost && WIFEXITED(a->status) && WEXITSTATUS(a->status) == EXIT_LOST);
+    /* It ended while nobody heard: a master was gone, or could not write. */
+    is_unknown |= a->is_adopted && a->status != 0;
     if (!is_accused && is_unknown)
         return EXP_END_LOST;
     return a->status == 0 && a->fault == EXP_FAULT_NONE ? EXP_END_CLEAN : EXP_END_FAULT;
@@ -393,6 +447,7 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
     if (a->is_publishing)
         return EBB_OK; /* comes back when that is over (M7) */
     EBB_TRY(exp_log_tail(m, r, true, err));
+    EBB_TRY(excuse_full(m, a, err));
     enum exp_sequence_exit how = EXP_SEQUENCE_ENDED;
     bool is_unstarted = never_started(a);
     int64_t restarts = r->sequence.restarts;

@@ -1,5 +1,6 @@
 /* conn.c - connections to master.sock: the first byte tells a trial, which stays here, from
  * everybody else, who is the front's. What is said leaves after the turn has committed (M1). */
+#include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -11,13 +12,37 @@
 #include "exp/master/talk.h"
 
 #define CONNS_MAX 1024
+#define SILENT_MAX 128 /* of those: who has said nothing yet */
+
+/* Who came and said nothing must not lock others out: the one that has been silent for longest goes.
+ * False: there is none. */
+static bool drop_silent(struct exp_master *m, size_t allowed)
+{
+    struct exp_conn *oldest = NULL;
+    size_t silent = 0;
+    for (size_t i = 0; i < m->conn_count; i++) {
+        struct exp_conn *c = m->conns[i];
+        if (c->is_trial)
+            continue;
+        silent++;
+        if (oldest == NULL || c->since_ns < oldest->since_ns)
+            oldest = c;
+    }
+    if (oldest == NULL || silent < allowed)
+        return false;
+    exp_conn_close(m, oldest);
+    return true;
+}
 
 void exp_conn_accept(struct exp_master *m)
 {
     for (;;) {
         int fd = accept4(m->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && drop_silent(m, 1))
+            continue;
         if (fd < 0)
             return;
+        (void)drop_silent(m, SILENT_MAX);
         struct exp_conn *c = ebb_calloc(1, sizeof *c);
         struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
         if (c == NULL || m->conn_count >= CONNS_MAX ||
@@ -29,6 +54,7 @@ void exp_conn_accept(struct exp_master *m)
             continue;
         }
         ebb_wire_init(&c->wire, fd);
+        c->since_ns = ebb_clock_ns();
         m->conns[m->conn_count++] = c;
     }
 }

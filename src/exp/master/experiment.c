@@ -44,6 +44,7 @@ static enum ebb_status add_trial(struct exp_master *m, struct exp_experiment *e,
                             .hparams = ebb_str_take(&text),
                             .has_source = create->has_source,
                             .source_step = create->source_step,
+                            .loss = (double)NAN,
                             .log_next = 1};
     if (r->hparams == NULL) {
         ebb_free(r);

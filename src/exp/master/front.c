@@ -29,7 +29,8 @@ struct exp_master_info exp_master_info(const struct exp_master *m)
                                    .site_defaults = m->site_defaults,
                                    .threads = m->threads,
                                    .can_pin = m->can_pin,
-                                   .experiments = m->experiment_count,
+                                   .experiments = m->options.is_reading_only ? m->going_count
+                                                                             : m->experiment_count,
                                    .running = m->alloc_count,
                                    .stall = m->is_stalled ? m->stall.message : NULL,
                                    .now_ns = m->now_ns,
@@ -174,7 +175,9 @@ static void show(const struct exp_trial *r, struct exp_master_trial *t)
                                    .is_busy = a != NULL && a->proc.pid != 0 && r->sequence.is_busy,
                                    .work = r->sequence.work.kind,
                                    .work_step = r->sequence.work.step,
-                                   .work_time = a != NULL ? a->run_time : 0};
+                                   .work_time = a != NULL ? a->run_time : 0,
+                                   .target_steps = r->sequence.requested,
+                                   .loss = r->loss};
     (void)exp_request_format(r->request, t->request);
 }
 

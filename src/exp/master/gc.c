@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/doc.h"
 #include "base/heap.h"
@@ -14,11 +15,10 @@
 /* ---- which ---- */
 
 /* A search that has not started from it yet will. */
-static bool is_awaited(const struct exp_master *m, const char *uuid)
+static bool is_awaited(const struct exp_db_name *awaited, size_t count, const char *uuid)
 {
-    for (size_t i = 0; i < m->experiment_count; i++)
-        if (m->experiments[i]->warm_start != NULL &&
-            strcmp(m->experiments[i]->warm_start, uuid) == 0)
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(awaited[i].name, uuid) == 0)
             return true;
     return false;
 }
@@ -29,9 +29,11 @@ enum ebb_status exp_gc_select(struct exp_master *m, int64_t experiment,
                               struct ebb_error *err)
 {
     struct exp_db_checkpoint *rows = NULL;
-    size_t n = 0;
+    struct exp_db_name *awaited = NULL;
+    size_t n = 0, awaited_count = 0;
     EBB_TRY(
         exp_db_all(exp_db_checkpoints(m->db, EXP_DB_ID(experiment), NULL, err), arena, &rows, &n));
+    EBB_TRY(exp_db_all(exp_db_awaited(m->db, NULL, NULL, err), arena, &awaited, &awaited_count));
     struct exp_retention retention = {.save_experiment_best = policy->save_experiment_best,
                                       .save_trial_best = policy->save_trial_best,
                                       .save_trial_latest = policy->save_trial_latest,
@@ -48,7 +50,7 @@ enum ebb_status exp_gc_select(struct exp_master *m, int64_t experiment,
             .is_completed = strcmp(rows[i].state, "COMPLETED") == 0,
             .has_metric = !isnan(rows[i].signed_metric),
             .metric = exp_metric_unsigned(rows[i].signed_metric, rows[i].smaller_is_better),
-            .is_protected = rows[i].is_source || is_awaited(m, rows[i].uuid)};
+            .is_protected = rows[i].is_source || is_awaited(awaited, awaited_count, rows[i].uuid)};
     EBB_TRY(exp_retention_select(items, n, &retention, is_deleted, err));
     *doomed = rows;
     *count = 0;
@@ -153,6 +155,48 @@ enum ebb_status exp_gc_collect(struct exp_master *m, int64_t experiment, struct 
         status = exp_gc_remove_checkpoint(m, doomed[i].uuid, doomed[i].storage, 0, err);
     ebb_arena_fini(&arena);
     return status;
+}
+
+/* ---- working directories ---- */
+
+#define WORK "work-" /* removals of checkpoints are named by their UUIDs */
+
+static enum ebb_status start_clearing(struct exp_master *m, const char *name, const char *path,
+                                      struct ebb_error *err)
+{
+    struct exp_job *job = exp_job_create(EXP_JOB_REMOVE_TREE);
+    if (job == NULL)
+        return ebb_no_memory(err, sizeof *job);
+    enum ebb_status status = exp_text_set(&job->work_dir, path, err);
+    EBB_THEN(status, exp_text_set(&job->uuid, name, err));
+    if (status != EBB_OK) {
+        exp_job_destroy(job);
+        return status;
+    }
+    m->removals++;
+    exp_job_later(m, job);
+    return EBB_OK;
+}
+
+enum ebb_status exp_gc_clear_trial(struct exp_master *m, struct exp_trial *r, struct ebb_error *err)
+{
+    char path[4096], name[48];
+    snprintf(path, sizeof path, "%s/trials/%lld/work", m->state_dir, (long long)r->id);
+    if (r->is_cleared || access(path, F_OK) != 0)
+        return EBB_OK;
+    r->is_cleared = true;
+    snprintf(name, sizeof name, WORK "%lld", (long long)r->id);
+    EBB_TRY(exp_db_removal_add(m->db, &(struct exp_db_stored){name, path}, err));
+    return start_clearing(m, name, path, err);
+}
+
+static enum ebb_status cleared(struct exp_master *m, const struct exp_job *job,
+                               struct ebb_error *err)
+{
+    if (job->status == EBB_OK)
+        return exp_db_removal_done(m->db, EXP_DB_NAME(job->uuid), err);
+    ebb_log(m->options.log, EBB_LOG_WARN, "%s is not removed: %s", job->work_dir, job->err.message);
+    return exp_db_removal_note(m->db, &(struct exp_db_note){job->uuid, job->err.message}, err);
 }
 
 /* ---- deleting experiments ---- */
@@ -310,6 +354,8 @@ enum ebb_status exp_gc_job_done(struct exp_master *m, struct exp_job *job, struc
     m->removals--;
     if (job->kind == EXP_JOB_REMOVE)
         EBB_TRY(removed(m, job, err));
+    else if (job->kind == EXP_JOB_REMOVE_TREE && job->uuid != NULL)
+        EBB_TRY(cleared(m, job, err));
     struct exp_deletion *d = job->experiment_id != 0 ? find_deletion(m, job->experiment_id) : NULL;
     if (d == NULL)
         return EBB_OK;
@@ -337,7 +383,9 @@ static enum ebb_status start_removals(struct exp_master *m, struct ebb_error *er
     size_t count = 0;
     EBB_TRY(exp_db_all(exp_db_removals(m->db, NULL, NULL, err), &m->turn_arena, &removals, &count));
     for (size_t i = 0; i < count; i++)
-        EBB_TRY(start_job(m, removals[i].uuid, removals[i].storage, 0, err));
+        EBB_TRY(strncmp(removals[i].uuid, WORK, strlen(WORK)) == 0
+                    ? start_clearing(m, removals[i].uuid, removals[i].storage, err)
+                    : start_job(m, removals[i].uuid, removals[i].storage, 0, err));
     return EBB_OK;
 }
 

@@ -62,6 +62,7 @@ struct exp_alloc { /* a process of a trial, from the decision to start it until 
     bool is_held;         /* gets no work while too much waits to be uploaded */
     bool is_publishing;   /* a job publishes its checkpoint: nothing else about it is decided */
     bool has_spoken;      /* HELLO, to this master or an earlier one */
+    bool is_adopted;      /* has not said HELLO since memory was read again */
     struct exp_proc proc; /* fd -1: not started yet */
     struct exp_conn *conn;
     int64_t last_seq;
@@ -104,10 +105,12 @@ struct exp_trial {
     int64_t log_offset, log_bytes, log_next;
     uint64_t not_before_ns; /* monotonic: a start that failed for want of room is tried later */
     enum exp_sched_wait wait;
-    bool is_asking; /* in the list of tasks */
-    bool is_dirty, is_new;
-    struct exp_trial *before, *after; /* tasks, in the order of asking */
-    bool is_checked;                  /* in the experiment's list of those that may be done */
+    bool is_asking;                    /* in the list of tasks */
+    bool is_dirty, is_new, is_cleared; /* is_cleared: its working directory is being removed */
+    bool is_nan_told;                  /* that its metric is NaN */
+    double loss;                       /* of its last step; NaN = not known */
+    struct exp_trial *before, *after;  /* tasks, in the order of asking */
+    bool is_checked;                   /* in the experiment's list of those that may be done */
     struct exp_trial *next_checked;
     struct exp_trial *next_dirty;
 };
@@ -136,8 +139,9 @@ struct exp_experiment { /* not ended */
     char *board_location, *board_section; /* where they are sent (JSON); NULL = they stay */
     char *warm_start;                     /* uuid that all trials start from, or NULL */
     struct exp_model *model;
-    bool has_model; /* there are files; `model` is read when first needed */
-    char *error;    /* why it failed */
+    bool has_model;                /* there are files; `model` is read when first needed */
+    char code_uuid[EXP_UUID_TEXT]; /* a checkpoint that has them in code/; "" = none is known */
+    char *error;                   /* why it failed */
     bool is_dirty, is_settling;
     struct exp_trial *checked; /* trials that may be done */
     size_t group;              /* scratch of the scheduler */
@@ -159,6 +163,7 @@ struct exp_upload { /* a checkpoint that is sealed on this machine and not in it
 struct exp_conn { /* on master.sock: a trial, or somebody who has said nothing yet */
     struct ebb_wire wire;
     bool is_trial;
+    uint64_t since_ns;       /* when it came */
     struct exp_alloc *alloc; /* after HELLO */
 };
 
@@ -211,6 +216,7 @@ struct exp_master {
     } site;                              /* keys of master.yaml; owned, or NULL */
     struct exp_experiment **experiments; /* not ended, ascending by id */
     size_t experiment_count, experiment_capacity;
+    size_t going_count;    /* rows of those that had not ended when they were read */
     struct ebb_map trials; /* id -> struct exp_trial */
     struct exp_conn **conns;
     size_t conn_count, conn_capacity;
@@ -222,6 +228,7 @@ struct exp_master {
     bool *slot_disabled;
     int threads;
     bool can_pin;
+    enum { EXP_MOUNTS_UNKNOWN, EXP_MOUNTS_NO, EXP_MOUNTS_YES } mounts; /* for trials alone */
     int64_t last_experiment, last_trial, last_checkpoint;
     struct exp_experiment *dirty_experiments;
     struct exp_trial *dirty_trials;
@@ -425,6 +432,9 @@ enum ebb_status exp_gc_remove_checkpoint(struct exp_master *m, const char *uuid,
                                          struct ebb_error *err);
 /* A checkpoint that was never completed: its row becomes a removal. */
 enum ebb_status exp_gc_discard(struct exp_master *m, const char *uuid, struct ebb_error *err);
+/* An ended trial needs its working directory no more: a copy of the model definition. */
+enum ebb_status exp_gc_clear_trial(struct exp_master *m, struct exp_trial *r,
+                                   struct ebb_error *err);
 enum ebb_status exp_gc_job_done(struct exp_master *m, struct exp_job *job, struct ebb_error *err);
 enum ebb_status exp_gc_resume(struct exp_master *m, struct ebb_error *err);
 /* What a remote store did not remove is tried again after a while. */

@@ -58,6 +58,7 @@ void exp_job_destroy(struct exp_job *job)
     ebb_free(job->uuid);
     ebb_free(job->metadata);
     ebb_free(job->work_dir);
+    ebb_free(job->code_from);
     ebb_free(job->access_key);
     if (job->secret_key != NULL)
         explicit_bzero(job->secret_key, strlen(job->secret_key));
@@ -113,7 +114,8 @@ static void publish(struct exp_job *batch)
             (struct exp_store_item){.uuid = job->uuid,
                                     .metadata = job->metadata,
                                     .code = job->model != NULL ? job->model->files : NULL,
-                                    .code_count = job->model != NULL ? job->model->count : 0};
+                                    .code_count = job->model != NULL ? job->model->count : 0,
+                                    .code_from = job->code_from};
     }
     if (status != EBB_OK)
         return;

@@ -9,11 +9,11 @@
 #include "exp/store/store.h"
 
 enum exp_job_kind {
-    EXP_JOB_PUBLISH,     /* location, uuid, metadata, model */
+    EXP_JOB_PUBLISH,     /* location, uuid, metadata, model, code_from */
     EXP_JOB_PREPARE,     /* work_dir, model, location and uuid (may be NULL): unpack and verify;
                             remote: fetch into the cache */
     EXP_JOB_REMOVE,      /* location, uuid, resources (remote); also staged and cached copies */
-    EXP_JOB_REMOVE_TREE, /* work_dir */
+    EXP_JOB_REMOVE_TREE, /* work_dir; uuid: the name of its removal, or NULL */
     EXP_JOB_UPLOAD,      /* location, uuid: from the staging */
     EXP_JOB_CHECK,       /* location: can it be written and read? */
     EXP_JOB_MIRROR,      /* location, uuid (a folder there), work_dir: event files */
@@ -29,11 +29,11 @@ struct exp_model { /* a model definition in memory; counted by the loop's thread
 
 struct exp_job {
     enum exp_job_kind kind;
-    char *location, *uuid, *metadata, *work_dir; /* owned */
-    char *access_key, *secret_key;               /* of a remote location; NULL = the usual ones */
-    bool is_remote;                              /* asks a server: done by the threads for that */
-    struct exp_store_net *net;                   /* borrowed */
-    const char *state_dir;                       /* borrowed: staging and cache are below */
+    char *location, *uuid, *metadata, *work_dir, *code_from; /* owned */
+    char *access_key, *secret_key; /* of a remote location; NULL = the usual ones */
+    bool is_remote;                /* asks a server: done by the threads for that */
+    struct exp_store_net *net;     /* borrowed */
+    const char *state_dir;         /* borrowed: staging and cache are below */
     struct exp_store_watch watch;
     struct exp_model *model;        /* shared */
     char allocation[EXP_UUID_TEXT]; /* who waits for it; "" = nobody */

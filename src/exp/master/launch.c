@@ -13,6 +13,7 @@
 #include "exp/master/inner.h"
 
 #define HPARAMS_MAX ((size_t)64 << 10) /* in the environment */
+#define SHM_BYTES ((int64_t)4 << 30)   /* of trials whose file does not say */
 
 /* ---- the model definition ---- */
 
@@ -367,27 +368,81 @@ static void add_command(const struct exp_master *m, const struct exp_config *c, 
     }
 }
 
+/* One step down to a mount point, made where it is missing. Links are not followed: they could lead
+ * out of the working directory. Takes `at`; -1 and errno: it cannot be. */
+static int step_down(int at, const char *name, bool is_file)
+{
+    int flags = O_CLOEXEC | O_NOFOLLOW |
+                (is_file ? O_WRONLY | O_CREAT | O_NONBLOCK : O_RDONLY | O_DIRECTORY);
+    bool is_made = is_file || mkdirat(at, name, 0777) == 0 || errno == EEXIST;
+    int fd = is_made ? openat(at, name, flags, 0600) : -1;
+    int error = errno;
+    close(at);
+    errno = error;
+    return fd;
+}
+
+/* Where b is mounted, below the working directory. */
+static int make_mount_point(const char *work, const struct exp_bind_mount *b, bool is_file)
+{
+    char name[256];
+    const char *rest = b->container_path + strspn(b->container_path, "/");
+    int fd = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0 && *rest != '\0') {
+        size_t n = strcspn(rest, "/");
+        const char *next = rest + n + strspn(rest + n, "/");
+        if (n >= sizeof name) {
+            close(fd);
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        snprintf(name, sizeof name, "%.*s", (int)n, rest);
+        if (strcmp(name, ".") != 0)
+            fd = step_down(fd, name, is_file && *next == '\0');
+        rest = next;
+    }
+    return fd;
+}
+
 /* Mount points below the working directory are made here, in the parent. */
 static enum ebb_status make_mount_points(const struct exp_config *c, const char *work,
                                          struct ebb_error *err)
 {
-    char path[8192];
     for (size_t i = 0; i < c->bind_mount_count; i++) {
         const struct exp_bind_mount *b = &c->bind_mounts[i];
         struct stat st;
-        if (b->container_path[0] == '/')
-            continue;
-        if (snprintf(path, sizeof path, "%s/%s", work, b->container_path) >= (int)sizeof path)
-            return ebb_fail(err, EBB_EINPUT, "bind_mounts[%zu]: container_path is too long", i);
-        if (stat(b->host_path, &st) == 0 && !S_ISDIR(st.st_mode)) {
-            int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-            if (fd >= 0)
-                close(fd);
-        } else {
-            EBB_TRY(ebb_file_mkdirs(path, err));
-        }
+        if (stat(b->host_path, &st) != 0)
+            return ebb_fail(err, EBB_EINPUT, "bind_mounts[%zu].host_path: %s: %s", i, b->host_path,
+                            strerror(errno));
+        bool is_absolute = b->container_path[0] == '/';
+        if (is_absolute && access(b->container_path, F_OK) != 0)
+            return ebb_fail(err, EBB_EINPUT,
+                            "bind_mounts[%zu].container_path: %s is not there: make it, or give a "
+                            "path below the working directory",
+                            i, b->container_path);
+        int fd = is_absolute ? -1 : make_mount_point(work, b, !S_ISDIR(st.st_mode));
+        if (!is_absolute && fd < 0 && (errno == ENOSPC || errno == EDQUOT))
+            return ebb_fail(err, EBB_EFULL, "cannot make %s: %s", b->container_path,
+                            strerror(errno));
+        if (!is_absolute && fd < 0)
+            return ebb_fail(err, EBB_EINPUT,
+                            "bind_mounts[%zu].container_path: %s cannot be made in the working "
+                            "directory (links are not followed): %s",
+                            i, b->container_path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
     }
     return EBB_OK;
+}
+
+/* Without a word of the file: the site's default, where the machine can give it. */
+static int64_t shm_size(struct exp_master *m, const struct exp_config *c)
+{
+    if (c->resources.shm_size >= 0)
+        return c->resources.shm_size;
+    if (m->mounts == EXP_MOUNTS_UNKNOWN)
+        m->mounts = exp_proc_can_mount() ? EXP_MOUNTS_YES : EXP_MOUNTS_NO;
+    return m->mounts == EXP_MOUNTS_YES ? SHM_BYTES : -1;
 }
 
 static enum ebb_status spawn(struct exp_master *m, struct exp_alloc *a, const char *work, int log,
@@ -406,7 +461,7 @@ static enum ebb_status spawn(struct exp_master *m, struct exp_alloc *a, const ch
                           .memory_bytes = m->options.slot_memory_bytes,
                           .mounts = c->bind_mounts,
                           .mount_count = c->bind_mount_count,
-                          .shm_bytes = c->resources.shm_size};
+                          .shm_bytes = shm_size(m, c)};
     if (m->can_pin)
         s.cpus = m->slot_cpus[a->slot];
     enum ebb_status status = argv.failed || envp.failed || argv.count == 0

@@ -200,7 +200,9 @@ struct exp_db *exp_master_db(struct exp_master *master);
 /* Rows say what memory says. */
 enum ebb_status exp_master_flush(struct exp_master *master, struct ebb_error *err);
 
-/* Experiments. In memory are those that have not ended. */
+/* Experiments. In memory are those that have not ended; of a master that only reads, those that were
+ * needed. */
+enum ebb_status exp_master_need(struct exp_master *master, int64_t id, struct ebb_error *err);
 bool exp_master_find(const struct exp_master *master, int64_t id, enum exp_state *state);
 int64_t exp_master_next_id(const struct exp_master *master);
 /* Its rows are written: bring it to life. */
@@ -262,7 +264,9 @@ struct exp_master_trial {
     bool is_busy;        /* its process does: */
     enum exp_workload_kind work;
     int64_t work_step;
-    double work_time; /* since */
+    double work_time;     /* since */
+    int64_t target_steps; /* that the search has asked for; 0 = it has ended, nothing is known */
+    double loss;          /* of the last step that this master heard of; NaN = none */
 };
 bool exp_master_trial(const struct exp_master *master, int64_t id, struct exp_master_trial *trial);
 /* The next one of an experiment that has no row; *at begins as 0. */

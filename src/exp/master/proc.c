@@ -76,12 +76,18 @@ static unsigned long propagation_of(const char *name)
     return recursive | (strstr(name, "slave") != NULL ? MS_SLAVE : MS_PRIVATE);
 }
 
+/* With everything that is mounted below it: remounting changes the topmost only. */
+static bool make_read_only(const char *path)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    return mount_setattr(AT_FDCWD, path, AT_RECURSIVE, &attr, sizeof attr) == 0;
+}
+
 static bool bind_one(const struct exp_bind_mount *m)
 {
     if (mount(m->host_path, m->container_path, NULL, MS_BIND | MS_REC, NULL) != 0)
         return false;
-    if (m->read_only && mount(NULL, m->container_path, NULL,
-                              MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) != 0)
+    if (m->read_only && !make_read_only(m->container_path))
         return false;
     return mount(NULL, m->container_path, NULL, propagation_of(m->propagation), NULL) == 0;
 }
@@ -162,6 +168,8 @@ static enum ebb_status explain(const struct exp_spawn *s, const struct failure *
         return ebb_fail(err, EBB_EINPUT, "resources.shm_size: no /dev/shm of %lld bytes: %s",
                         (long long)s->shm_bytes, reason);
     case STAGE_MOUNT:
+        if (f->error == ENOSYS)
+            reason = "read_only needs Linux 5.12 or newer";
         return ebb_fail(err, EBB_EINPUT, "bind_mounts[%zu]: cannot mount %s at %s: %s", f->mount,
                         s->mounts[f->mount].host_path, s->mounts[f->mount].container_path, reason);
     case STAGE_DIRECTORY:

@@ -153,17 +153,33 @@ static enum ebb_status load_experiment(struct exp_master *m, int64_t id, struct 
     return set_aside(m, id, why.message, err);
 }
 
+/* Who only reads has most answers in rows: an experiment is told its events again when it is needed
+ * (exp_master_need), which takes long beside a million trials. */
 static enum ebb_status load_experiments(struct exp_master *m, struct ebb_error *err)
 {
     struct exp_db_id *going = NULL;
-    size_t count = 0;
     struct ebb_arena arena = {0};
-    enum ebb_status status =
-        exp_db_all(exp_db_experiments_going(m->db, NULL, NULL, err), &arena, &going, &count);
-    for (size_t i = 0; status == EBB_OK && i < count; i++)
+    m->going_count = 0;
+    enum ebb_status status = exp_db_all(exp_db_experiments_going(m->db, NULL, NULL, err), &arena,
+                                        &going, &m->going_count);
+    for (size_t i = 0; status == EBB_OK && i < m->going_count && !m->options.is_reading_only; i++)
         status = load_experiment(m, going[i].id, err);
     ebb_arena_fini(&arena);
     return status;
+}
+
+enum ebb_status exp_master_need(struct exp_master *m, int64_t id, struct ebb_error *err)
+{
+    struct exp_db_experiment row;
+    enum exp_state state;
+    bool is_there;
+    if (!m->options.is_reading_only || exp_experiment_find(m, id) != NULL)
+        return EBB_OK;
+    EBB_TRY(exp_db_only(exp_db_experiment_read(m->db, EXP_DB_ID(id), &row, err), &m->turn_arena,
+                        &is_there));
+    if (!is_there || !exp_state_parse(row.state, &state) || exp_state_is_ended(state))
+        return EBB_OK;
+    return load_experiment(m, id, err);
 }
 
 /* ---- processes ---- */
@@ -235,8 +251,11 @@ static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_allo
     }
     struct exp_alloc *a;
     EBB_TRY(ebb_new(&a, 1, sizeof *a, err));
-    *a = (struct exp_alloc){
-        .trial = r, .phase = EXP_ALLOC_ADOPTED, .proc.fd = -1, .has_spoken = true};
+    *a = (struct exp_alloc){.trial = r,
+                            .phase = EXP_ALLOC_ADOPTED,
+                            .proc.fd = -1,
+                            .has_spoken = true,
+                            .is_adopted = true};
     memcpy(a->id, row->id, 37);
     (void)ebb_parse_i64(row->slots, &slot);
     for (int64_t i = 0;

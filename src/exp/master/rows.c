@@ -85,6 +85,13 @@ static enum ebb_status insert_trial(struct exp_master *m, const struct exp_trial
         err);
 }
 
+/* Starts after failures: the last failure of all is followed by none. */
+static int64_t restarts_of(const struct exp_trial *r)
+{
+    const struct exp_sequence *q = &r->sequence;
+    return q->restarts < q->rules.max_restarts ? q->restarts : q->rules.max_restarts;
+}
+
 static enum ebb_status write_trial(struct exp_master *m, const struct exp_trial *r,
                                    struct ebb_error *err)
 {
@@ -101,7 +108,7 @@ static enum ebb_status write_trial(struct exp_master *m, const struct exp_trial 
                                     .id = r->id,
                                     .state = exp_trial_state_name(r->state),
                                     .end_time = value_or_none(r->end_time > 0, r->end_time),
-                                    .restarts = r->sequence.restarts,
+                                    .restarts = restarts_of(r),
                                     .steps = r->sequence.current,
                                     .best_signed = value_or_none(r->has_best, r->best_signed),
                                     .best_step_id = number_or_none(r->has_best, r->best_step),
@@ -143,15 +150,16 @@ static enum ebb_status write_alloc(struct exp_master *m, const struct exp_alloc 
 }
 
 /* What an ended trial needs no more. */
-static void slim(struct exp_trial *r)
+static enum ebb_status slim(struct exp_master *m, struct exp_trial *r, struct ebb_error *err)
 {
     if (r->state == EXP_TRIAL_ACTIVE || r->alloc != NULL)
-        return;
+        return EBB_OK;
     ebb_free(r->hparams);
     r->hparams = NULL;
     ebb_free(r->sequence.wishes);
     r->sequence.wishes = NULL;
     r->sequence.wish_count = r->sequence.wish_capacity = 0;
+    return exp_gc_clear_trial(m, r, err);
 }
 
 enum ebb_status exp_rows_flush(struct exp_master *m, struct ebb_error *err)
@@ -160,7 +168,7 @@ enum ebb_status exp_rows_flush(struct exp_master *m, struct ebb_error *err)
         struct exp_trial *r = m->dirty_trials;
         EBB_TRY(write_trial(m, r, err));
         r->is_dirty = r->is_new = false;
-        slim(r);
+        EBB_TRY(slim(m, r, err));
     }
     for (; m->dirty_allocs != NULL; m->dirty_allocs = m->dirty_allocs->next_dirty) {
         EBB_TRY(write_alloc(m, m->dirty_allocs, err));

@@ -114,5 +114,13 @@ enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err)
         if (slot >= 0 && l.trials[t]->alloc == NULL)
             EBB_TRY(exp_trial_start(m, l.trials[t], slot, err));
     }
+    /* A share that is used up because every slot is busy is no matter of shares. */
+    bool is_busy = free_slot(m) < 0;
+    for (size_t t = 0; t < l.task_count; t++) {
+        const struct exp_experiment *e = l.trials[t]->experiment;
+        bool is_at_limit = e->max_slots >= 0 && (int64_t)e->alloc_count >= e->max_slots;
+        if (l.trials[t]->wait == EXP_WAIT_SHARE && is_busy && !is_at_limit)
+            l.trials[t]->wait = EXP_WAIT_FIT;
+    }
     return EBB_OK;
 }

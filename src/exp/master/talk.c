@@ -4,6 +4,7 @@
  * that makes no sense ends the trial's process, never more (M3). */
 #include "exp/master/talk.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -116,6 +117,7 @@ static enum ebb_status hear_hello(struct exp_master *m, struct exp_conn *c,
     a->conn = c;
     c->alloc = a;
     a->has_spoken = true;
+    a->is_adopted = false;
     exp_alloc_go(a, EXP_ALLOC_TALKING);
     a->hello_ns = 0;
     a->beat_ns = m->now_ns + (uint64_t)m->options.heartbeat_ms * 1000000u;
@@ -213,6 +215,7 @@ static enum ebb_status done_step(struct exp_master *m, struct exp_alloc *a,
     double loss;
     const struct ebb_doc_node *average = ebb_doc_get(metrics, "avg_metrics");
     bool has_loss = average != NULL && exp_metric_find(average, "loss", &loss, NULL) == EBB_OK;
+    r->loss = has_loss ? loss : (double)NAN;
     exp_notice_metrics(m, r, msg->work.step, msg->end, false, average);
     exp_notice_work(m, r, "step", msg->work.step, NULL, has_loss ? &loss : NULL, false);
     return exp_experiment_feed(m, r->experiment,
@@ -246,6 +249,15 @@ static enum ebb_status done_validation(struct exp_master *m, struct exp_alloc *a
                         &why) != EBB_OK) {
         exp_alloc_kill(m, a, "validation at step %lld: %s", (long long)msg->work.step, why.message);
         return EBB_OK;
+    }
+    if (isnan(metric) && !r->is_nan_told) {
+        char warning[192];
+        snprintf(warning, sizeof warning,
+                 "ebb: trial %lld, step %lld: %.64s is NaN: it counts as the worst value",
+                 (long long)r->id, (long long)msg->work.step, s->metric);
+        ebb_log(m->options.log, EBB_LOG_WARN, "experiment %lld: %s", (long long)e->id, warning);
+        EBB_TRY(exp_log_add(m, r, "WARNING", warning, err));
+        r->is_nan_told = true;
     }
     double value = exp_metric_signed(metric, s->smaller_is_better);
     bool is_best = exp_best_update(&e->best, metric, s->smaller_is_better);
@@ -314,6 +326,8 @@ static enum ebb_status done_checkpoint(struct exp_master *m, struct exp_alloc *a
     enum ebb_status status = exp_model_load(m, e, err);
     EBB_THEN(status, exp_text_set(&job->location, e->stage_location, err));
     EBB_THEN(status, exp_text_set(&job->uuid, a->uuid, err));
+    if (e->code_uuid[0] != '\0')
+        EBB_THEN(status, exp_text_set(&job->code_from, e->code_uuid, err));
     EBB_THEN(status, write_metadata(m, a, &job->metadata, err));
     if (status != EBB_OK) {
         exp_job_destroy(job);
@@ -363,6 +377,17 @@ static enum ebb_status hear_done(struct exp_master *m, struct exp_alloc *a,
 
 /* ---- FAILED ---- */
 
+/* How many bytes of a text of any length are taken; a character is not cut. */
+static size_t fit(const char *text, size_t bytes)
+{
+    size_t n = strnlen(text, bytes + 1);
+    if (n <= bytes)
+        return n;
+    for (n = bytes; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80;)
+        n--;
+    return n;
+}
+
 static enum ebb_status hear_failed(struct exp_master *m, struct exp_alloc *a,
                                    const struct exp_talk_message *msg, struct ebb_error *err)
 {
@@ -371,13 +396,14 @@ static enum ebb_status hear_failed(struct exp_master *m, struct exp_alloc *a,
     if (a->fault == EXP_FAULT_NONE)
         a->fault = EXP_FAULT_FAILED;
     a->exit_ns = m->now_ns + 10000000000ull;
-    snprintf(a->reason, sizeof a->reason, "says: %.240s", msg->reason);
+    snprintf(a->reason, sizeof a->reason, "says: %.*s", (int)fit(msg->reason, 240), msg->reason);
     if (msg->exit_reason == EXP_EXIT_ERRORED)
         return EBB_OK; /* its exit is the failure */
-    snprintf(text, sizeof text, "ebb: trial %lld ends: %s: %.400s", (long long)r->id,
-             exp_exit_name(msg->exit_reason), msg->reason);
+    snprintf(text, sizeof text, "ebb: trial %lld ends: %s: %.*s", (long long)r->id,
+             exp_exit_name(msg->exit_reason), (int)fit(msg->reason, 400), msg->reason);
     EBB_TRY(exp_log_add(m, r, "WARNING", text, err));
-    EBB_TRY(exp_text_set(&r->message, msg->reason, err));
+    snprintf(text, sizeof text, "%.*s", (int)fit(msg->reason, sizeof text - 1), msg->reason);
+    EBB_TRY(exp_text_set(&r->message, text, err));
     r->state = msg->exit_reason == EXP_EXIT_USER_CANCELED ? EXP_TRIAL_CANCELED : EXP_TRIAL_ERROR;
     r->end_time = m->time;
     r->experiment->ended_count++;

@@ -368,7 +368,7 @@ const char *exp_sched_wait_text(enum exp_sched_wait wait)
     static const char *const texts[] = {
         "",
         "its experiment has no share of the slots left (max_slots, weight, disabled slots)",
-        "no agent has enough free slots now",
+        "the slots are busy",
         "needs more slots than all agents with its label have",
         "no set of agents can hold it: a gang takes whole agents of one size",
     };
