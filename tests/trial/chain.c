@@ -15,7 +15,8 @@
  *       --insist     says HELLO three times      --usurp     says HELLO in another's name, too
  *       --alias      a checkpoint with a link to its own file
  *       --no-room    the first time: says FAILED for want of room on the disk
- *       --waits      a full disk is waited for when a checkpoint is written */
+ *       --waits      a full disk is waited for when a checkpoint is written
+ *       --flat       reports the same metric always, and better "other" ones */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -232,6 +233,9 @@ static void validate(struct trial *t, long long step)
     if (is_mode(t, "--nan"))
         snprintf(metrics, sizeof metrics,
                  "{\"num_inputs\":1,\"validation_metrics\":{\"error\":\"NaN\"}}");
+    else if (is_mode(t, "--flat"))
+        snprintf(metrics, sizeof metrics,
+                 "{\"num_inputs\":1,\"validation_metrics\":{\"error\":0.5,\"other\":%lld}}", step);
     else
         snprintf(metrics, sizeof metrics,
                  "{\"num_inputs\":1,\"validation_metrics\":{\"error\":%.17g}}", metric(t));

@@ -40,6 +40,92 @@ TEST(random_search__completes_and_keeps_what_the_policy_says)
     fixture_end(&f);
 }
 
+/* ---- early ends ---- */
+
+/* Every searcher, trials that never get better: each ends after the first validation and `patience`
+ * more, as completed, and so does the experiment. */
+static void end_early(const char *mode, const char *searcher, const char *more)
+{
+    struct fixture f;
+    char text[512];
+    snprintf(text, sizeof text, "%s, early_stopping: {patience: 2}", searcher);
+    int64_t id = fixture_begin_with(&f, 2, mode, text, more);
+    fixture_run(&f, 60);
+    const struct ebb_doc_node *e = fixture_get(&f, "/experiments/%lld", (long long)id);
+    if (strcmp(ebb_doc_string(e, "state", ""), "COMPLETED") != 0)
+        fail_msg("%s: %s %s", searcher, ebb_doc_string(e, "state", ""),
+                 ebb_doc_string(e, "error", ""));
+    const struct ebb_doc_node *trials =
+        ebb_doc_get(fixture_get(&f, "/experiments/%lld/trials", (long long)id), "trials");
+    CHECK(trials->count >= 1);
+    for (size_t i = 0; i < trials->count; i++) {
+        CHECK_STR(ebb_doc_string(trials->items[i], "state", ""), "COMPLETED");
+        if (ebb_doc_int(trials->items[i], "steps", 0) > 3)
+            fail_msg("%s: trial %zu has %lld steps", searcher, i + 1,
+                     (long long)ebb_doc_int(trials->items[i], "steps", 0));
+    }
+    fixture_end(&f);
+}
+
+TEST(patience__completes_trials_of_every_searcher)
+{
+    static const char *const searchers[] = {
+        "name: single, max_steps: 40",
+        "name: random, max_steps: 40, max_trials: 3",
+        "name: grid, max_steps: 40",
+        "name: adaptive, target_trial_steps: 32, step_budget: 128, max_rungs: 2",
+        "name: adaptive_simple, max_steps: 32, max_trials: 4, max_rungs: 2",
+        "name: adaptive_asha, max_length: 32, max_trials: 4, max_rungs: 2",
+        "name: async_halving, max_length: 32, max_trials: 4, num_rungs: 3",
+        "name: pbt, population_size: 3, num_rounds: 2, steps_per_round: 8, replace_function: "
+        "{truncate_fraction: 0.3}, explore_function: {resample_probability: 0.2, perturb_factor: "
+        "0.2}",
+        "name: tpe, max_steps: 40, max_trials: 4, startup_trials: 2",
+    };
+    for (size_t i = 0; i < sizeof searchers / sizeof *searchers; i++)
+        end_early("--flat", searchers[i], "min_validation_period: 1\n");
+}
+
+TEST(patience__looks_at_the_metric_that_it_names)
+{
+    struct fixture f;
+    int64_t id =
+        fixture_begin_with(&f, 1, "--flat",
+                           "name: single, max_steps: 6, early_stopping: {patience: 2, metric: "
+                           "other, smaller_is_better: false}",
+                           "min_validation_period: 1\n");
+    fixture_run(&f, 60);
+    CHECK_STR(fixture_state(&f, id), "COMPLETED");
+    CHECK_EQ(fixture_steps(&f, 1), 6); /* it gets better all the time */
+    fixture_end(&f);
+}
+
+/* The master goes in the middle; the next one ends the trial where the first one would have. */
+TEST(patience__survives_the_master)
+{
+    struct fixture f;
+    int64_t id = fixture_begin_with(&f, 1, "--sleep-ms 60",
+                                    "name: single, max_steps: 500, early_stopping: {patience: 4}",
+                                    "min_validation_period: 1\nmin_checkpoint_period: 1\n"
+                                    "reproducibility: {experiment_seed: 7}\n");
+    fixture_run(&f, 120);
+    int64_t steps = fixture_steps(&f, 1);
+    CHECK_STR(fixture_state(&f, id), "COMPLETED");
+    CHECK(steps > 4 && steps < 500);
+    fixture_end(&f);
+    id = fixture_begin_with(&f, 1, "--sleep-ms 60",
+                            "name: single, max_steps: 500, early_stopping: {patience: 4}",
+                            "min_validation_period: 1\nmin_checkpoint_period: 1\n"
+                            "reproducibility: {experiment_seed: 7}\n");
+    FIXTURE_UNTIL(&f, fixture_has_trial(&f) && fixture_steps(&f, 1) >= 3);
+    exp_master_close(f.m, EXP_CLOSE_KILL, 0);
+    fixture_open(&f);
+    fixture_run(&f, 120);
+    CHECK_STR(fixture_state(&f, id), "COMPLETED");
+    CHECK_EQ(fixture_steps(&f, 1), steps);
+    fixture_end(&f);
+}
+
 /* ---- states ---- */
 
 static const char *const ten_steps = "name: single, max_steps: 10";

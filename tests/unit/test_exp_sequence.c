@@ -288,6 +288,92 @@ TEST(saved__keeps_restarts_and_resumes_from_the_checkpoint)
     exp_sequence_fini(&s.q);
 }
 
+/* Work as above; validations have these metrics, in turn. */
+static const char *work_watched(struct seq *s, int most, const double *metrics)
+{
+    size_t length = 0;
+    s->text[0] = '\0';
+    for (int i = 0; i < most; i++) {
+        struct exp_workload w = exp_sequence_next(&s->q);
+        if (w.kind == EXP_WORK_TERMINATE) {
+            CHECK_EQ(exp_sequence_exit(&s->q, EXP_END_CLEAN), EXP_SEQUENCE_ENDED);
+            snprintf(s->text + length, sizeof s->text - length, "END");
+            break;
+        }
+        length += (size_t)snprintf(s->text + length, sizeof s->text - length, "%c%lld ",
+                                   "SVC"[w.kind], (long long)w.step);
+        if (w.kind == EXP_WORK_VALIDATE)
+            exp_sequence_watch(&s->q, metrics[w.step]);
+        finish(s, w, false);
+    }
+    return s->text;
+}
+
+static const char *skips(struct seq *s)
+{
+    size_t length = 0;
+    struct exp_workload w;
+    s->text[0] = '\0';
+    while (exp_sequence_skip(&s->q, &w))
+        length += (size_t)snprintf(s->text + length, sizeof s->text - length, "%c%lld ",
+                                   "SVC"[w.kind], (long long)w.step);
+    return s->text;
+}
+
+static void open_watched(struct seq *s)
+{
+    open_seq(s, 1, 3, EXP_POLICY_NONE);
+    s->q.rules.patience = 2;
+    ask_to(s, 8);
+    ask_to(s, 20);
+}
+
+TEST(patience__ends_the_trial_and_tells_the_rest_as_done)
+{
+    static const double metrics[] = {0, 0.5, 0.4, 0.4, 0.6, 0.1};
+    struct seq s;
+    open_watched(&s);
+    exp_sequence_start(&s.q);
+    CHECK_STR(work_watched(&s, 100, metrics), "S1 V1 S2 V2 S3 V3 C3 S4 V4 C4 END");
+    CHECK(exp_sequence_is_over(&s.q) && !exp_sequence_has_work(&s.q));
+    CHECK_STR(skips(&s), "S8 V8 S20 V20 ");
+    CHECK_STR(skips(&s), "");
+    ask_to(&s, 30); /* a promotion */
+    ask(&s, EXP_OP_CHECKPOINT, 30);
+    reload(&s);
+    CHECK(!exp_sequence_has_work(&s.q));
+    CHECK_STR(skips(&s), "S30 V30 C30 ");
+    ask(&s, EXP_OP_CLOSE, 0);
+    CHECK(exp_sequence_is_done(&s.q));
+    exp_sequence_fini(&s.q);
+}
+
+TEST(patience__is_that_of_the_checkpoint_after_a_crash)
+{
+    static const double metrics[] = {0, 0.5, 0.5, 0.5, 0.4, 0.4, 0.4, 0.4};
+    static const double flat[] = {0, 1, 0.5, 0.5, 0.5, 0.5, 0.5};
+    struct seq s;
+    open_watched(&s);
+    s.q.rules.patience = 3;
+    exp_sequence_start(&s.q);
+    CHECK_STR(work_watched(&s, 7, metrics), "S1 V1 S2 V2 S3 V3 C3 ");
+    CHECK_EQ(s.q.watch.since, 2);
+    exp_sequence_exit(&s.q, EXP_END_LOST);
+    exp_sequence_start(&s.q);
+    CHECK_STR(work_watched(&s, 100, metrics), "S4 V4 S5 V5 S6 V6 C6 S7 V7 C7 END");
+    exp_sequence_fini(&s.q);
+    open_watched(&s);
+    exp_sequence_start(&s.q);
+    s.q.rules.patience = 3;
+    CHECK_STR(work_watched(&s, 9, flat), "S1 V1 S2 V2 S3 V3 C3 S4 V4 ");
+    CHECK_EQ(s.q.watch.since, 2);
+    reload(&s); /* the process is lost: the validation is done again, and counts once */
+    CHECK_EQ(s.q.watch.since, 1);
+    exp_sequence_start(&s.q);
+    CHECK_STR(work_watched(&s, 100, flat), "S4 V4 S5 V5 C5 END");
+    exp_sequence_fini(&s.q);
+}
+
 TEST(saved__broken_ones_are_refused)
 {
     static const char *const broken[] = {

@@ -30,6 +30,9 @@ const struct ebb_doc_node *exp_merge_hparams(struct ebb_reading *reader,
 void exp_rules_config(struct ebb_reading *reader, const struct ebb_doc_node *root,
                       struct exp_config *config);
 /* rules_search.c: searcher and search space */
+/* What is left out of early_stopping is the searcher's. */
+void exp_rules_patience(struct ebb_reading *reader, const struct ebb_doc_node *root,
+                        struct exp_searcher *searcher, int64_t validation_period);
 void exp_rules_searcher(struct ebb_reading *reader, const struct ebb_doc_node *root,
                         struct exp_searcher *searcher);
 void exp_rules_grid(struct ebb_reading *reader, const struct ebb_doc_node *root,

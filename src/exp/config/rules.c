@@ -156,6 +156,8 @@ void exp_rules_config(struct ebb_reading *reader, const struct ebb_doc_node *roo
     if (config->has_tensorboard_storage)
         check_storage(reader, "tensorboard_storage", root, &config->tensorboard_storage);
     exp_rules_searcher(reader, root, &config->searcher);
+    if (ebb_reading_is_good(reader, &config->min_validation_period))
+        exp_rules_patience(reader, root, &config->searcher, config->min_validation_period);
     if (ebb_reading_is_good(reader, &config->hyperparameters))
         exp_rules_grid(reader, root, &config->searcher, &config->hyperparameters);
     check_slots(reader, root, &config->resources);

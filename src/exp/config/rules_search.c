@@ -107,6 +107,28 @@ static void lower_uuid(struct ebb_reading *reader, struct exp_searcher *s)
     s->source_checkpoint_uuid = copy;
 }
 
+void exp_rules_patience(struct ebb_reading *reader, const struct ebb_doc_node *root,
+                        struct exp_searcher *s, int64_t validation_period)
+{
+    static const char path[] = "searcher.early_stopping";
+    struct exp_early_stopping *e = &s->early_stopping;
+    const struct ebb_doc_node *given =
+        ebb_doc_given(ebb_doc_get(root, "searcher"), "early_stopping");
+    if (!given)
+        return;
+    bool is_same = !e->metric || (s->metric && strcmp(e->metric, s->metric) == 0);
+    if (!e->metric)
+        e->metric = s->metric;
+    if (is_same && !ebb_doc_given(given, "smaller_is_better"))
+        e->smaller_is_better = s->smaller_is_better;
+    if (validation_period == 0) {
+        ebb_reading_add(reader, EBB_FINDING_ERROR, exp_place(root, path), path,
+                        "looks at validations, and none is made on the way, allowed: beside "
+                        "min_validation_period");
+        ebb_reading_also(reader, "min_validation_period");
+    }
+}
+
 void exp_rules_searcher(struct ebb_reading *reader, const struct ebb_doc_node *root,
                         struct exp_searcher *s)
 {

@@ -67,6 +67,12 @@ enum exp_searcher_kind {
 enum exp_mode { EXP_MODE_AGGRESSIVE, EXP_MODE_STANDARD, EXP_MODE_CONSERVATIVE };
 
 /* The kind is the tag; a field that does not belong to the kind is zero. */
+struct exp_early_stopping { /* the metric and its sign: those of the searcher unless given */
+    int64_t patience;       /* validations; 0 = no early end */
+    const char *metric;
+    bool smaller_is_better;
+};
+
 struct exp_searcher {
     enum exp_searcher_kind kind;
     const char *metric;
@@ -74,6 +80,7 @@ struct exp_searcher {
     int64_t source_trial_id;            /* 0 = none */
     const char *source_checkpoint_uuid; /* lower case; NULL = none */
     int64_t max_concurrent_trials;      /* 0 = no limit (adaptive_asha, tpe: automatic) */
+    struct exp_early_stopping early_stopping;
 
     int64_t max_steps;          /* single random grid adaptive_simple tpe */
     int64_t max_trials;         /* random adaptive_simple adaptive_asha async_halving tpe */

@@ -57,6 +57,7 @@ static enum ebb_status add_trial(struct exp_master *m, struct exp_experiment *e,
                                         .min_checkpoint_period = e->config.min_checkpoint_period,
                                         .checkpoint_policy = e->config.checkpoint_policy,
                                         .max_restarts = e->config.max_restarts,
+                                        .patience = e->config.searcher.early_stopping.patience,
                                     });
     for (size_t i = before; i < need; i++)
         e->trials[i] = NULL;
@@ -80,7 +81,7 @@ static enum ebb_status apply_one(struct exp_master *m, struct exp_experiment *e,
         return EBB_OK;
     EBB_TRY(exp_sequence_ask(&r->sequence, op, err));
     exp_dirty_trial(m, r);
-    if (op->kind == EXP_OP_CLOSE)
+    if (op->kind == EXP_OP_CLOSE || exp_sequence_is_over(&r->sequence))
         exp_experiment_check(e, r);
     return EBB_OK;
 }
@@ -294,6 +295,33 @@ static enum ebb_status end(struct exp_master *m, struct exp_experiment *e, struc
     return exp_gc_collect(m, e->id, err);
 }
 
+static bool is_going(const struct exp_experiment *e, const struct exp_trial *r)
+{
+    return r->state == EXP_TRIAL_ACTIVE && r->alloc == NULL && !exp_state_is_stopping(e->state) &&
+           !exp_state_is_ended(e->state);
+}
+
+/* A trial that does not get better has done everything that was asked of it, as the search sees it:
+ * steps are trained, validations have the metric of the last one. */
+static enum ebb_status skip_rest(struct exp_master *m, struct exp_experiment *e,
+                                 struct exp_trial *r, struct ebb_error *err)
+{
+    static const enum exp_event_kind kinds[] = {[EXP_WORK_TRAIN] = EXP_EVENT_TRAINED,
+                                                [EXP_WORK_VALIDATE] = EXP_EVENT_VALIDATED,
+                                                [EXP_WORK_CHECKPOINT] = EXP_EVENT_CHECKPOINTED};
+    struct exp_workload work;
+    bool is_small = e->config.searcher.smaller_is_better;
+    while (is_going(e, r) && exp_sequence_skip(&r->sequence, &work)) {
+        exp_dirty_trial(m, r);
+        struct exp_event event = {.kind = kinds[work.kind],
+                                  .request = r->request,
+                                  .step = work.step,
+                                  .metric = is_small ? r->latest_signed : -r->latest_signed};
+        EBB_TRY(exp_experiment_feed(m, e, &event, err));
+    }
+    return EBB_OK;
+}
+
 enum ebb_status exp_experiment_settle(struct exp_master *m, struct exp_experiment *e,
                                       struct ebb_error *err)
 {
@@ -301,8 +329,8 @@ enum ebb_status exp_experiment_settle(struct exp_master *m, struct exp_experimen
         struct exp_trial *r = e->checked;
         e->checked = r->next_checked;
         r->is_checked = false;
-        if (r->state == EXP_TRIAL_ACTIVE && exp_sequence_is_done(&r->sequence) &&
-            r->alloc == NULL && !exp_state_is_stopping(e->state) && !exp_state_is_ended(e->state))
+        EBB_TRY(skip_rest(m, e, r, err));
+        if (is_going(e, r) && exp_sequence_is_done(&r->sequence))
             EBB_TRY(close_trial(m, e, r, err));
     }
     if (!exp_state_is_stopping(e->state) || e->alloc_count > 0)

@@ -228,10 +228,7 @@ static enum ebb_status restore(struct exp_master *m, struct exp_alloc *a,
     const struct ebb_doc_node *node = NULL;
     EBB_TRY(ebb_doc_parse_json(&m->turn_arena, "trial", row->sequence, strlen(row->sequence), &node,
                                err));
-    q->current = ebb_doc_int(node, "current", q->current);
-    q->has_validation = ebb_doc_bool(node, "validated", true);
-    q->has_checkpoint = ebb_doc_bool(node, "checkpointed", true);
-    q->is_running = true;
+    exp_sequence_unroll(q, node);
     q->is_busy = row->work_kind >= 0;
     if (q->is_busy)
         q->work = (struct exp_workload){(enum exp_workload_kind)row->work_kind, row->work_step};

@@ -236,6 +236,35 @@ static void note_metric(struct exp_trial *r, int64_t step, double value)
     }
 }
 
+/* Does the trial end because it does not get better? False: the metric is not there. */
+static enum ebb_status watch(struct exp_master *m, struct exp_alloc *a,
+                             const struct exp_talk_message *msg, bool *is_there,
+                             struct ebb_error *err)
+{
+    struct exp_trial *r = a->trial;
+    const struct exp_early_stopping *early = &r->experiment->config.searcher.early_stopping;
+    double metric = 0;
+    char text[400];
+    struct ebb_error why;
+    *is_there = true;
+    if (early->patience == 0)
+        return EBB_OK;
+    if (exp_metric_find(ebb_doc_get(msg->metrics, "validation_metrics"), early->metric, &metric,
+                        &why) != EBB_OK) {
+        exp_alloc_kill(m, a, "validation at step %lld: searcher.early_stopping: %s",
+                       (long long)msg->work.step, why.message);
+        *is_there = false;
+        return EBB_OK;
+    }
+    if (!exp_sequence_watch(&r->sequence, exp_metric_signed(metric, early->smaller_is_better)))
+        return EBB_OK;
+    snprintf(text, sizeof text,
+             "ebb: trial %lld ends early, as completed: %.200s has not become better in %lld "
+             "validations",
+             (long long)r->id, early->metric, (long long)early->patience);
+    return exp_log_add(m, r, "INFO", text, err);
+}
+
 static enum ebb_status done_validation(struct exp_master *m, struct exp_alloc *a,
                                        const struct exp_talk_message *msg, struct ebb_error *err)
 {
@@ -259,6 +288,10 @@ static enum ebb_status done_validation(struct exp_master *m, struct exp_alloc *a
         EBB_TRY(exp_log_add(m, r, "WARNING", warning, err));
         r->is_nan_told = true;
     }
+    bool is_there;
+    EBB_TRY(watch(m, a, msg, &is_there, err));
+    if (!is_there)
+        return EBB_OK;
     double value = exp_metric_signed(metric, s->smaller_is_better);
     bool is_best = exp_best_update(&e->best, metric, s->smaller_is_better);
     if (is_best) {

@@ -121,6 +121,9 @@ enum ebb_status exp_sequence_ask(struct exp_sequence *q, const struct exp_op *op
 static struct exp_workload wanted(const struct exp_sequence *q)
 {
     struct exp_wish w = wishes_of(q, q->current);
+    if (exp_sequence_is_over(q))
+        return (struct exp_workload){q->has_checkpoint ? EXP_WORK_TERMINATE : EXP_WORK_CHECKPOINT,
+                                     q->current};
     if (w.validation && !q->has_validation)
         return (struct exp_workload){EXP_WORK_VALIDATE, q->current};
     if (w.checkpoint && !q->has_checkpoint)
@@ -187,6 +190,7 @@ static enum ebb_status checkpointed(struct exp_sequence *q, struct ebb_error *er
     EBB_TRY(wish(q, q->current, false, true, err)); /* periods count from any checkpoint */
     q->has_checkpoint = true;
     q->checkpoint = q->current;
+    q->watch_kept = q->watch;
     forget_wishes(q);
     return EBB_OK;
 }
@@ -212,6 +216,53 @@ enum ebb_status exp_sequence_complete(struct exp_sequence *q, const struct exp_w
     return status;
 }
 
+/* ---- patience ---- */
+
+bool exp_sequence_is_over(const struct exp_sequence *q)
+{
+    return q->rules.patience > 0 && q->watch.since >= q->rules.patience;
+}
+
+bool exp_sequence_watch(struct exp_sequence *q, double metric)
+{
+    struct exp_watch *w = &q->watch;
+    if (!w->has_metric || metric < w->best)
+        *w = (struct exp_watch){.has_metric = true, .best = metric};
+    else
+        w->since++;
+    return exp_sequence_is_over(q);
+}
+
+/* The step after the one told last that has a wish, or the last one. */
+static int64_t next_told(const struct exp_sequence *q)
+{
+    size_t i = wish_at(q, q->told.step + 1);
+    return i < q->wish_count ? q->wishes[i].step : q->requested;
+}
+
+bool exp_sequence_skip(struct exp_sequence *q, struct exp_workload *work)
+{
+    struct exp_wish *told = &q->told;
+    if (!exp_sequence_is_over(q) || q->is_running || q->is_failed)
+        return false;
+    if (told->step < q->current) /* so far everything was done */
+        *told = (struct exp_wish){.step = q->current, .validation = true, .checkpoint = true};
+    struct exp_wish w = wishes_of(q, told->step);
+    if (w.validation && !told->validation) {
+        told->validation = true;
+        *work = (struct exp_workload){EXP_WORK_VALIDATE, told->step};
+    } else if (w.checkpoint && !told->checkpoint) {
+        told->checkpoint = true;
+        *work = (struct exp_workload){EXP_WORK_CHECKPOINT, told->step};
+    } else if (told->step < q->requested) {
+        *told = (struct exp_wish){.step = next_told(q)};
+        *work = (struct exp_workload){EXP_WORK_TRAIN, told->step};
+    } else {
+        return false;
+    }
+    return true;
+}
+
 void exp_sequence_stop(struct exp_sequence *q)
 {
     q->is_stop_asked = q->is_running;
@@ -228,6 +279,7 @@ static void roll_back(struct exp_sequence *q)
     q->current = q->checkpoint;
     q->has_checkpoint = true;
     q->has_validation = wishes_of(q, q->current).validation;
+    q->watch = q->watch_kept;
 }
 
 enum exp_sequence_exit exp_sequence_exit(struct exp_sequence *q, enum exp_sequence_end end)
@@ -250,10 +302,30 @@ void exp_sequence_rewind(struct exp_sequence *q, int64_t step)
 {
     q->checkpoint = step;
     q->has_checkpoint = false;
+    q->watch_kept =
+        (struct exp_watch){0}; /* what it was there nobody knows: patience begins anew */
     roll_back(q);
 }
 
 /* ---- saved form ---- */
+
+static void save_watch(struct ebb_json_writer *w, const char *key, const struct exp_watch *watch)
+{
+    ebb_jsonw_key_object(w, key);
+    if (watch->has_metric)
+        ebb_jsonw_key_double(w, "best", watch->best);
+    ebb_jsonw_key_int(w, "since", watch->since);
+    ebb_jsonw_object_end(w);
+}
+
+static struct exp_watch load_watch(const struct ebb_doc_node *node, const char *key)
+{
+    const struct ebb_doc_node *watch = ebb_doc_get(node, key);
+    int64_t since = ebb_doc_int(watch, "since", 0);
+    return (struct exp_watch){.has_metric = ebb_doc_get(watch, "best") != NULL,
+                              .best = ebb_doc_double(watch, "best", 0),
+                              .since = since > 0 ? since : 0};
+}
 
 void exp_sequence_save(const struct exp_sequence *q, struct ebb_json_writer *w)
 {
@@ -268,6 +340,13 @@ void exp_sequence_save(const struct exp_sequence *q, struct ebb_json_writer *w)
     ebb_jsonw_key_bool(w, "checkpointed", q->has_checkpoint);
     ebb_jsonw_key_bool(w, "closing", q->is_close_asked);
     ebb_jsonw_key_bool(w, "failed", q->is_failed);
+    if (q->rules.patience > 0) {
+        save_watch(w, "watch", &q->watch);
+        save_watch(w, "watch_kept", &q->watch_kept);
+        ebb_jsonw_key_int(w, "told", q->told.step);
+        ebb_jsonw_key_bool(w, "told_validation", q->told.validation);
+        ebb_jsonw_key_bool(w, "told_checkpoint", q->told.checkpoint);
+    }
     ebb_jsonw_key(w, "wishes"); /* [step, 1 = validation | 2 = checkpoint, ...] */
     ebb_jsonw_array(w);
     for (size_t i = 0; i < q->wish_count; i++) {
@@ -308,10 +387,16 @@ static enum ebb_status load_all(struct exp_sequence *q, const struct ebb_doc_nod
     q->has_checkpoint = ebb_doc_bool(node, "checkpointed", true);
     q->is_close_asked = ebb_doc_bool(node, "closing", false);
     q->is_failed = ebb_doc_bool(node, "failed", false);
+    q->watch = load_watch(node, "watch");
+    q->watch_kept = load_watch(node, "watch_kept");
+    q->told = (struct exp_wish){.step = ebb_doc_int(node, "told", 0),
+                                .validation = ebb_doc_bool(node, "told_validation", false),
+                                .checkpoint = ebb_doc_bool(node, "told_checkpoint", false)};
     if (q->checkpoint < 0 || q->current < q->checkpoint || q->requested < q->current ||
         q->requested > INT64_MAX / 2 || q->validation_before < 0 || q->checkpoint_before < 0 ||
         q->validation_before > q->current || q->checkpoint_before > q->checkpoint ||
-        q->restarts < 0 || (q->has_checkpoint && q->checkpoint != q->current))
+        q->restarts < 0 || (q->has_checkpoint && q->checkpoint != q->current) || q->told.step < 0 ||
+        q->told.step > q->requested)
         return ebb_fail(err, EBB_EINPUT,
                         "trial state: steps requested %lld, done %lld, checkpointed %lld, restarts "
                         "%lld do not fit",
@@ -333,6 +418,15 @@ enum ebb_status exp_sequence_load(struct exp_sequence *q, const struct exp_seque
     roll_back(&loaded);
     *q = loaded;
     return EBB_OK;
+}
+
+void exp_sequence_unroll(struct exp_sequence *q, const struct ebb_doc_node *node)
+{
+    q->current = ebb_doc_int(node, "current", q->current);
+    q->has_validation = ebb_doc_bool(node, "validated", true);
+    q->has_checkpoint = ebb_doc_bool(node, "checkpointed", true);
+    q->watch = load_watch(node, "watch");
+    q->is_running = true;
 }
 
 /* ---- the best validation ---- */

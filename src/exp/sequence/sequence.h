@@ -7,7 +7,9 @@
  *  Q2  A process ends only with its last step checkpointed, unless it crashes.
  *  Q3  Wishes (validation, checkpoint at a step) outlive a rollback, so the same ones are done
  *      again.
- *  Q4  Memory is bounded by the wishes since the last checkpoint, not by the steps. */
+ *  Q4  Memory is bounded by the wishes since the last checkpoint, not by the steps.
+ *  Q5  A trial that is over (patience) trains no more; what was asked beyond that is told as done, in
+ *      the order in which it would have been. */
 #ifndef EBB_EXP_SEQUENCE_SEQUENCE_H
 #define EBB_EXP_SEQUENCE_SEQUENCE_H
 
@@ -38,11 +40,18 @@ struct exp_sequence_rules {
     int64_t min_validation_period, min_checkpoint_period; /* 0 = none */
     enum exp_checkpoint_policy checkpoint_policy;
     int64_t max_restarts;
+    int64_t patience; /* validations without a better one after which the trial is over; 0 = none */
 };
 
 struct exp_wish { /* what is to be done at a step besides training it */
     int64_t step;
     bool validation, checkpoint;
+};
+
+struct exp_watch { /* validations so far */
+    bool has_metric;
+    double best;   /* smaller is better */
+    int64_t since; /* validations since the best one */
 };
 
 struct exp_sequence {
@@ -52,6 +61,8 @@ struct exp_sequence {
     bool has_validation, has_checkpoint; /* done for `current`; true for step 0 */
     int64_t checkpoint;                  /* step of the last checkpoint; 0 = none */
     int64_t restarts;                    /* failures so far, never reset */
+    struct exp_watch watch, watch_kept;  /* now; when the last checkpoint was made */
+    struct exp_wish told;                /* of a trial that is over: what was told as done */
     struct exp_wish *wishes;             /* ascending by step, from the last checkpoint on */
     size_t wish_count, wish_capacity;
     int64_t validation_before,
@@ -86,6 +97,13 @@ struct exp_workload exp_sequence_next(struct exp_sequence *sequence);
 enum ebb_status exp_sequence_complete(struct exp_sequence *sequence,
                                       const struct exp_workload *work, bool is_best,
                                       struct ebb_error *err);
+/* The metric of a validation that is about to be complete, its sign turned: smaller is better (NaN is
+ * DBL_MAX). True: the trial is over by it. */
+bool exp_sequence_watch(struct exp_sequence *sequence, double metric);
+bool exp_sequence_is_over(const struct exp_sequence *sequence);
+/* Of a trial that is over and has no process: the next of what was asked for and will not be done; it
+ * counts as done. TRAIN stands for all steps up to its own. False: there is nothing. */
+bool exp_sequence_skip(struct exp_sequence *sequence, struct exp_workload *work);
 /* Ask for a graceful end; the workload in progress is never interrupted. */
 void exp_sequence_stop(struct exp_sequence *sequence);
 
@@ -110,11 +128,13 @@ enum exp_sequence_exit exp_sequence_exit(struct exp_sequence *sequence, enum exp
 void exp_sequence_rewind(struct exp_sequence *sequence, int64_t step);
 
 /* Saved form, at any moment; a loaded sequence has no process (it is rolled back to its
- * checkpoint). */
+ * checkpoint; exp_sequence_unroll: it is not, the process may still be there). */
 void exp_sequence_save(const struct exp_sequence *sequence, struct ebb_json_writer *w);
 enum ebb_status exp_sequence_load(struct exp_sequence *sequence,
                                   const struct exp_sequence_rules *rules,
                                   const struct ebb_doc_node *node, struct ebb_error *err);
+
+void exp_sequence_unroll(struct exp_sequence *sequence, const struct ebb_doc_node *node);
 
 /* ---- the best validation of an experiment: all its trials compete ---- */
 
