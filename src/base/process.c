@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 
 #define FIRST_FD 10 /* ours stay above what the child's 0..2 are made from */
 
-enum { INPUT, WORDS, OUTPUT_READ, OUTPUT_WRITE };
+enum { INPUT, WORDS, OUTPUT_READ, OUTPUT_WRITE, SAY };
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
@@ -42,17 +43,24 @@ static void close_fd(struct ebb_child *c, int which)
 static enum ebb_status open_files(struct ebb_child *c, const struct ebb_process *p,
                                   struct ebb_error *err)
 {
-    int ends[2] = {-1, -1};
-    c->fd[INPUT] = raise_fd(memfd_create("ebb-input", MFD_CLOEXEC));
+    int ends[2] = {-1, -1}, both[2] = {-1, -1};
+    if (p->talks && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both) == 0) {
+        c->fd[INPUT] = raise_fd(both[0]);
+        c->fd[SAY] = raise_fd(both[1]);
+    } else if (!p->talks) {
+        c->fd[INPUT] = raise_fd(memfd_create("ebb-input", MFD_CLOEXEC));
+    }
     c->fd[WORDS] = raise_fd(memfd_create("ebb-words", MFD_CLOEXEC));
     if (pipe2(ends, O_CLOEXEC) == 0) {
         c->fd[OUTPUT_READ] = raise_fd(ends[0]);
         c->fd[OUTPUT_WRITE] = raise_fd(ends[1]);
     }
-    for (int i = 0; i < EBB_CHILD_FDS; i++)
+    for (int i = 0; i < (p->talks ? EBB_CHILD_FDS : SAY); i++)
         if (c->fd[i] < 0)
             return ebb_fail(err, EBB_EIO, "%s: cannot open a file in memory: %s", c->program,
                             strerror(errno));
+    if (p->talks)
+        return EBB_OK;
     for (size_t at = 0; at < p->length;) {
         ssize_t n = write(c->fd[INPUT], p->input + at, p->length - at);
         if (n < 0 && errno == EINTR)
@@ -97,17 +105,22 @@ static enum ebb_status start(struct ebb_child *c, const struct ebb_process *p, s
                              struct ebb_error *err)
 {
     posix_spawn_file_actions_t actions;
-    *c = (struct ebb_child){.program = p->argv[0], .fd = {-1, -1, -1, -1}};
+    *c = (struct ebb_child){.program = p->argv[0], .fd = {-1, -1, -1, -1, -1}};
     EBB_TRY(open_files(c, p, err));
     posix_spawn_file_actions_init(&actions); /* glibc: cannot fail */
     int code = posix_spawn_file_actions_adddup2(&actions, c->fd[INPUT], 0);
     code = code != 0 ? code : posix_spawn_file_actions_adddup2(&actions, c->fd[OUTPUT_WRITE], 1);
-    code = code != 0 ? code : posix_spawn_file_actions_adddup2(&actions, c->fd[WORDS], 2);
+    if (!p->talks)
+        code = code != 0 ? code : posix_spawn_file_actions_adddup2(&actions, c->fd[WORDS], 2);
+    if (p->folder)
+        code = code != 0 ? code : posix_spawn_file_actions_addchdir_np(&actions, p->folder);
     enum ebb_status status =
         code == 0 ? spawn(p->argv, &actions, flags, &c->pid, err)
                   : ebb_fail(err, EBB_EIO, "cannot start %s: %s", c->program, strerror(code));
     posix_spawn_file_actions_destroy(&actions);
     close_fd(c, OUTPUT_WRITE);
+    if (p->talks)
+        close_fd(c, INPUT);
     return status;
 }
 
@@ -246,6 +259,63 @@ enum ebb_status ebb_child_line(struct ebb_child *c, uint64_t timeout_ns, const c
             return ebb_fail(err, EBB_ELIMIT, "%s has said nothing for %.3g s", c->program,
                             (double)timeout_ns / 1e9);
     }
+}
+
+enum ebb_status ebb_child_say(struct ebb_child *c, const char *text, size_t length,
+                              struct ebb_error *err)
+{
+    for (size_t at = 0; at < length;) {
+        ssize_t n = send(c->fd[SAY], text + at, length - at, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return ebb_fail(err, EBB_EIO, "%s does not listen: %s", c->program, strerror(errno));
+        at += (size_t)n;
+    }
+    return EBB_OK;
+}
+
+/* As much as has come, at most `most` bytes; 0: the output has ended, or nothing came in time. */
+static size_t pull_bytes(struct ebb_child *c, uint64_t deadline_ns, void *to, size_t most)
+{
+    for (;;) {
+        uint64_t now = ebb_clock_ns();
+        struct pollfd p = {.fd = c->fd[OUTPUT_READ], .events = POLLIN};
+        if (now >= deadline_ns)
+            return 0;
+        uint64_t left_ms = (deadline_ns - now) / 1000000 + 1;
+        if (poll(&p, 1, left_ms < 1000 ? (int)left_ms : 1000) <= 0)
+            continue;
+        ssize_t n = read(c->fd[OUTPUT_READ], to, most);
+        if (n < 0 && errno == EINTR)
+            continue;
+        c->is_silent = n <= 0;
+        return n > 0 ? (size_t)n : 0;
+    }
+}
+
+enum ebb_status ebb_child_bytes(struct ebb_child *c, uint64_t timeout_ns, void *to, size_t count,
+                                struct ebb_error *err)
+{
+    char nowhere[4096];
+    uint64_t deadline = ebb_clock_ns() + timeout_ns;
+    size_t rest = c->text.length - c->at, done = rest < count ? rest : count;
+    if (to && done)
+        memcpy(to, c->text.data + c->at, done);
+    c->at += done;
+    while (done < count) {
+        size_t left = count - done, most = to || left < sizeof nowhere ? left : sizeof nowhere;
+        size_t n =
+            c->is_silent ? 0 : pull_bytes(c, deadline, to ? (char *)to + done : nowhere, most);
+        if (n == 0 && c->is_silent)
+            return ebb_fail(err, EBB_EIO, "%s ended after %zu of %zu bytes", c->program, done,
+                            count);
+        if (n == 0)
+            return ebb_fail(err, EBB_ELIMIT, "%s has said %zu of %zu bytes in %.3g s", c->program,
+                            done, count, (double)timeout_ns / 1e9);
+        done += n;
+    }
+    return EBB_OK;
 }
 
 enum ebb_status ebb_child_end(struct ebb_child *c, uint64_t timeout_ns, struct ebb_error *err)

@@ -17,6 +17,9 @@ struct ebb_process {
     const char *input;       /* borrowed */
     size_t length;
     uint64_t timeout_ns; /* ebb_process_run; 0 = none */
+    const char *folder;  /* it runs there; NULL: here */
+    bool
+        talks; /* ebb_child_start: it reads what ebb_child_say says, and its standard error is ours */
 };
 
 /* Append what it writes to out. EBB_EUNSUPPORTED: it is not installed; EBB_ELIMIT: it did not end
@@ -26,7 +29,7 @@ enum ebb_status ebb_process_run(const struct ebb_process *process, struct ebb_st
 
 /* ---- a child that talks while it runs -------------------------------------------------------- */
 
-#define EBB_CHILD_FDS 4
+#define EBB_CHILD_FDS 5
 
 struct ebb_child {       /* one owner thread */
     const char *program; /* borrowed: argv[0] */
@@ -45,6 +48,13 @@ enum ebb_status ebb_child_start(struct ebb_child *child, const struct ebb_proces
  * be none. EBB_ELIMIT: none has come for so long; ask again, or end it. */
 enum ebb_status ebb_child_line(struct ebb_child *child, uint64_t timeout_ns, const char **line,
                                struct ebb_error *err);
+/* Tell something to one that talks. EBB_EIO: it does not listen any more. */
+enum ebb_status ebb_child_say(struct ebb_child *child, const char *text, size_t length,
+                              struct ebb_error *err);
+/* Exactly so many bytes of its output behind the lines that were read; to NULL: nowhere. EBB_ELIMIT as
+ * above; EBB_EIO: its output ended before. */
+enum ebb_status ebb_child_bytes(struct ebb_child *child, uint64_t timeout_ns, void *to,
+                                size_t count, struct ebb_error *err);
 /* Wait for it, at most so long, or do not wait; then whatever is left of its group is killed.
  * EBB_EIO: it failed, with its own words, or was killed. */
 enum ebb_status ebb_child_end(struct ebb_child *child, uint64_t timeout_ns, struct ebb_error *err);

@@ -73,6 +73,9 @@ static void progress_draw(struct ebb_progress *p, uint64_t elapsed_ns)
         n = snprintf(line, sizeof line,
                      "%s [%s] %3.0f%%  %" PRIu64 "/%" PRIu64 "  %.3g/s  %s left  %s", p->what, bar,
                      fraction * 100, done, p->total, rate, left, p->note);
+        if (n > (int)progress_width()) /* what is said is worth more than the bar */
+            n = snprintf(line, sizeof line, "%s %.0f%% %" PRIu64 "/%" PRIu64 "  %s left  %s",
+                         p->what, fraction * 100, done, p->total, left, p->note);
     } else {
         n = snprintf(line, sizeof line, "%s  %" PRIu64 "  %.3g/s  %s  %s", p->what, done, rate,
                      ebb_format_ns(elapsed_ns, left, sizeof left), p->note);

@@ -66,6 +66,7 @@ static enum ebb_status cifar_open(struct data_set *set, const struct data_values
     state->small = (struct data_small){
         .in_channels = 3, .height = 32, .width = 32, .channels = 3, .size_y = size, .size_x = size};
     data_small_describe(&state->small, v, &norms[is_100], &set->info);
+    set->view = data_small_view(&state->small);
     set->info.classes = state->classes;
     set->info.scratch_bytes = state->record + 64;
     return EBB_OK;

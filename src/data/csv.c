@@ -1,33 +1,25 @@
 /* csv.c - tables: columns of numbers as inputs, one or more as targets.
  *
  * The files are read once, checked whole and kept as numbers in memory; a value that is none is an
- * error with file, line and column. Rows are RFC 4180's: fields in quotes may hold separators, line
- * ends and doubled quotes. */
-#include "data/internal.h"
+ * error with file, line and column. */
+#include "data/csv.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/heap.h"
 #include "base/str.h"
 
-enum { MOST_COLUMNS = 65536, FIELD_BYTES = 4096 };
-
-struct column {
-    char *name; /* owned */
-    int input;  /* place among the inputs, -1: none */
-    int target; /* the same among the targets */
-};
-
 struct csv_state {
+    struct data_values values; /* how files are read: columns, separator; texts are in the arena */
+    struct ebb_arena arena;
     size_t inputs, targets;
+    struct ebb_names columns;     /* names of the inputs, as the training file has them */
     float *x[DATA_SPLITS];        /* rows x inputs */
     float *y[DATA_SPLITS];        /* rows x targets, when they are numbers */
     int64_t *labels[DATA_SPLITS]; /* when they are classes */
-    struct ebb_names words;       /* classes that are words, sorted */
     double *shift, *scale;        /* per input: (x - shift) * scale */
     bool has_classes;
 };
@@ -42,96 +34,16 @@ static void csv_close(struct data_set *set)
     }
     ebb_free(state->shift);
     ebb_free(state->scale);
-    ebb_names_fini(&state->words);
-}
-
-/* ---- rows and fields -------------------------------------------------------------------------- */
-
-struct reader {
-    struct data_file file;
-    char *bytes; /* owned: the whole file */
-    size_t length, at;
-    uint64_t line;
-    char separator;
-    struct column *columns;
-    size_t column_count, column_capacity;
-    char field[FIELD_BYTES];
-    size_t field_length;
-    bool is_last; /* the field ended its row */
-};
-
-static enum ebb_status wrong(const struct reader *r, size_t column, const char *what,
-                             struct ebb_error *err)
-{
-    const char *name = column < r->column_count ? r->columns[column].name : "";
-    return ebb_fail(err, EBB_EINPUT, "%s:%" PRIu64 ": column %zu%s%s%s: %s", r->file.path, r->line,
-                    column + 1, *name ? " (" : "", name, *name ? ")" : "", what);
-}
-
-static bool at_line_end(const struct reader *r)
-{
-    return r->at >= r->length || r->bytes[r->at] == '\n' ||
-           (r->bytes[r->at] == '\r' && (r->at + 1 >= r->length || r->bytes[r->at + 1] == '\n'));
-}
-
-static void end_row(struct reader *r)
-{
-    r->at += r->at < r->length && r->bytes[r->at] == '\r';
-    r->at += r->at < r->length;
-    r->line++;
-    r->is_last = true;
-}
-
-/* The next field; is_last tells whether it ended its row. */
-static enum ebb_status next_field(struct reader *r, size_t column, struct ebb_error *err)
-{
-    bool is_quoted = r->at < r->length && r->bytes[r->at] == '"';
-    r->field_length = 0;
-    r->is_last = false;
-    r->at += is_quoted;
-    uint64_t begin = r->line;
-    for (;; r->at++) {
-        if (is_quoted && r->at >= r->length) {
-            r->line = begin;
-            return wrong(r, column, "a quoted field has no end", err);
-        }
-        if (is_quoted && r->bytes[r->at] == '"') {
-            if (r->at + 1 < r->length && r->bytes[r->at + 1] == '"') {
-                r->at++;
-            } else {
-                r->at++;
-                is_quoted = false;
-                if (!at_line_end(r) && r->bytes[r->at] != r->separator)
-                    return wrong(r, column, "text follows a quoted field", err);
-            }
-        }
-        if (!is_quoted && (at_line_end(r) || r->bytes[r->at] == r->separator))
-            break;
-        if (r->field_length + 1 >= FIELD_BYTES)
-            return wrong(r, column, "a field is longer than 4095 bytes", err);
-        r->line += is_quoted && r->bytes[r->at] == '\n';
-        r->field[r->field_length++] = r->bytes[r->at];
-    }
-    while (r->field_length && r->field[r->field_length - 1] == ' ')
-        r->field_length--;
-    r->field[r->field_length] = '\0';
-    if (at_line_end(r))
-        end_row(r);
-    else
-        r->at++;
-    return EBB_OK;
-}
-
-static void reader_fini(struct reader *r)
-{
-    for (size_t i = 0; i < r->column_count; i++)
-        ebb_free(r->columns[i].name);
-    ebb_free(r->columns);
-    ebb_free(r->bytes);
-    data_file_close(&r->file);
+    ebb_names_fini(&state->columns);
+    ebb_arena_fini(&state->arena);
 }
 
 /* ---- columns ---------------------------------------------------------------------------------- */
+
+struct column {
+    int input;  /* place among the inputs, -1: none */
+    int target; /* the same among the targets */
+};
 
 /* "pixel*": a beginning; else the whole name. */
 static bool fits(const char *pattern, const char *name)
@@ -149,77 +61,11 @@ static int find(const struct data_texts *patterns, const char *name)
     return -1;
 }
 
-static enum ebb_status unknown(const struct reader *r, const char *key, const char *pattern,
-                               struct ebb_error *err)
-{
-    struct ebb_str names = {0}, near = {0};
-    for (size_t i = 0; i < r->column_count; i++)
-        if (!strchr(r->columns[i].name, ' '))
-            ebb_words_add(&names, r->columns[i].name);
-    ebb_say_nearest(ebb_str_c(&names), pattern, strlen(pattern), &near);
-    enum ebb_status status = ebb_fail(err, EBB_EINPUT, "data.%s: %s has no column '%s'%s", key,
-                                      r->file.path, pattern, ebb_str_c(&near));
-    ebb_str_fini(&names);
-    ebb_str_fini(&near);
-    return status;
-}
-
-static enum ebb_status read_header(struct reader *r, struct ebb_error *err)
-{
-    while (!r->is_last || r->column_count == 0) {
-        if (r->at >= r->length)
-            return ebb_fail(err, EBB_EINPUT, "%s: no row with the names of the columns",
-                            r->file.path);
-        EBB_TRY(next_field(r, r->column_count, err));
-        if (r->column_count == MOST_COLUMNS)
-            return wrong(r, r->column_count, "more than 65536 columns", err);
-        EBB_TRY(ebb_grow(&r->columns, &r->column_capacity, r->column_count + 1, sizeof *r->columns,
-                         err));
-        struct column *c = &r->columns[r->column_count];
-        *c = (struct column){.input = -1, .target = -1};
-        EBB_TRY(ebb_copy_text(&c->name, r->field, err));
-        r->column_count++;
-    }
-    return EBB_OK;
-}
-
-/* Targets by their own order; inputs in that of the file. */
-static enum ebb_status choose(struct reader *r, const struct data_values *v,
-                              struct csv_state *state, struct ebb_error *err)
-{
-    size_t inputs = 0, targets = 0;
-    for (size_t i = 0; i < r->column_count; i++) {
-        struct column *c = &r->columns[i];
-        c->target = find(&v->target, c->name);
-        targets += c->target >= 0;
-        if (c->target < 0 && (v->inputs.count == 0 || find(&v->inputs, c->name) >= 0))
-            c->input = (int)inputs++;
-    }
-    for (size_t k = 0; k < v->inputs.count + v->target.count; k++) {
-        bool is_target = k >= v->inputs.count, is_used = false;
-        const char *pattern = is_target ? v->target.v[k - v->inputs.count] : v->inputs.v[k];
-        for (size_t i = 0; i < r->column_count && !is_used; i++)
-            is_used = fits(pattern, r->columns[i].name);
-        if (!is_used)
-            return unknown(r, is_target ? "target" : "inputs", pattern, err);
-    }
-    if (inputs == 0 || targets != v->target.count)
-        return ebb_fail(err, EBB_EINPUT,
-                        "%s: %zu columns of inputs, %zu of targets; allowed: at least one input, "
-                        "and each target once",
-                        r->file.path, inputs, targets);
-    if (state->inputs && (state->inputs != inputs || state->targets != targets))
-        return ebb_fail(err, EBB_EINPUT, "%s: %zu columns of inputs, the training file has %zu",
-                        r->file.path, inputs, state->inputs);
-    state->inputs = inputs;
-    state->targets = targets;
-    return EBB_OK;
-}
-
-/* ---- values ----------------------------------------------------------------------------------- */
-
 /* What one file says, before it is known whether targets are classes. */
 struct table {
+    struct csv_state *state;
+    struct column *columns;
+    bool is_asked; /* rows to be answered: without targets */
     float *x;
     double *y;              /* rows x targets; a word: NaN */
     struct ebb_names words; /* of the one target of each row, when any is a word */
@@ -230,23 +76,107 @@ struct table {
 
 static void table_fini(struct table *t)
 {
+    ebb_free(t->columns);
     ebb_free(t->x);
     ebb_free(t->y);
     ebb_names_fini(&t->words);
 }
 
-static enum ebb_status take_value(struct reader *r, size_t column, struct csv_state *state,
-                                  struct table *t, struct ebb_error *err)
+/* Every pattern fits a column. */
+static enum ebb_status check_patterns(const struct data_csv *csv, const struct data_texts *patterns,
+                                      const char *key, struct ebb_error *err)
 {
-    const struct column *c = &r->columns[column];
+    for (size_t k = 0; k < patterns->count; k++) {
+        bool is_used = false;
+        for (size_t i = 0; i < csv->column_count && !is_used; i++)
+            is_used = fits(patterns->v[k], csv->names[i]);
+        if (!is_used)
+            return data_csv_unknown(csv, key, patterns->v[k], err);
+    }
+    return EBB_OK;
+}
+
+static int place_of(const struct ebb_names *columns, const char *name)
+{
+    for (size_t i = 0; i < columns->count; i++)
+        if (strcmp(columns->items[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* Inputs of the training file in its order; those of others by their names. */
+static enum ebb_status choose_inputs(const struct data_csv *csv, const struct data_values *v,
+                                     struct table *t, struct ebb_error *err)
+{
+    struct csv_state *state = t->state;
+    bool is_first = state->inputs == 0;
+    size_t inputs = 0;
+    EBB_TRY(check_patterns(csv, &v->inputs, "inputs", err));
+    for (size_t i = 0; i < csv->column_count; i++) {
+        struct column *c = &t->columns[i];
+        if (c->target >= 0 || (v->inputs.count && find(&v->inputs, csv->names[i]) < 0))
+            continue;
+        if (is_first)
+            EBB_TRY(ebb_names_add(&state->columns, csv->names[i], err));
+        c->input = is_first ? (int)inputs : place_of(&state->columns, csv->names[i]);
+        if (c->input < 0 && !t->is_asked)
+            return data_csv_wrong(csv, i, "the training file has no such column", err);
+        inputs += c->input >= 0;
+    }
+    if (is_first)
+        state->inputs = inputs;
+    for (size_t k = 0; k < state->columns.count; k++) {
+        size_t found = 0;
+        for (size_t i = 0; i < csv->column_count; i++)
+            found += t->columns[i].input == (int)k;
+        if (found != 1)
+            return ebb_fail(err, EBB_EINPUT,
+                            "%s: column '%s' of the training file is there %zu times",
+                            csv->file.path, state->columns.items[k], found);
+    }
+    return EBB_OK;
+}
+
+/* Targets by their own order. */
+static enum ebb_status choose(const struct data_csv *csv, const struct data_values *v,
+                              struct table *t, struct ebb_error *err)
+{
+    struct csv_state *state = t->state;
+    size_t targets = 0;
+    EBB_TRY(ebb_new(&t->columns, csv->column_count + 1, sizeof *t->columns, err));
+    for (size_t i = 0; i < csv->column_count; i++) {
+        t->columns[i] = (struct column){.input = -1, .target = find(&v->target, csv->names[i])};
+        targets += t->columns[i].target >= 0;
+    }
+    if (!t->is_asked)
+        EBB_TRY(check_patterns(csv, &v->target, "target", err));
+    EBB_TRY(choose_inputs(csv, v, t, err));
+    if (state->inputs == 0 || (!t->is_asked && targets != v->target.count))
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: %zu columns of inputs, %zu of targets; allowed: at least one input, "
+                        "and each target once",
+                        csv->file.path, state->inputs, targets);
+    if (!t->is_asked)
+        state->targets = targets;
+    return EBB_OK;
+}
+
+/* ---- values ----------------------------------------------------------------------------------- */
+
+static enum ebb_status take_value(void *context, struct data_csv *csv, size_t column,
+                                  struct ebb_error *err)
+{
+    struct table *t = context;
+    const struct csv_state *state = t->state;
+    const struct column *c = &t->columns[column];
     double value;
-    bool is_number = ebb_parse_double(r->field, &value);
-    if (c->input < 0 && c->target < 0)
+    bool is_number = ebb_parse_double(csv->field, &value);
+    if (c->input < 0 && (c->target < 0 || t->is_asked))
         return EBB_OK;
-    if (!is_number && (c->input >= 0 || state->targets > 1 || r->field_length == 0)) {
+    if (!is_number && (c->input >= 0 || state->targets > 1 || csv->field_length == 0)) {
         char text[160];
-        snprintf(text, sizeof text, "found '%.80s', allowed: a number", r->field);
-        return wrong(r, column, text, err);
+        snprintf(text, sizeof text, "found '%.80s', allowed: a number", csv->field);
+        return data_csv_wrong(csv, column, text, err);
     }
     if (c->input >= 0)
         t->x[t->rows * state->inputs + (size_t)c->input] = (float)value;
@@ -255,121 +185,59 @@ static enum ebb_status take_value(struct reader *r, size_t column, struct csv_st
     if (c->target < 0 || state->targets > 1)
         return EBB_OK;
     t->has_words |= !is_number;
-    return ebb_names_add(&t->words, r->field, err);
+    return ebb_names_add(&t->words, csv->field, err);
 }
 
-static enum ebb_status read_row(struct reader *r, struct csv_state *state, struct table *t,
-                                struct ebb_error *err)
+static enum ebb_status read_rows(struct data_csv *csv, const struct data_values *v, struct table *t,
+                                 struct ebb_error *err)
 {
-    uint64_t line = r->line;
-    size_t n = (size_t)t->rows + 1;
-    EBB_TRY(ebb_grow(&t->x, &t->x_capacity, n * state->inputs, sizeof *t->x, err));
-    EBB_TRY(ebb_grow(&t->y, &t->y_capacity, n * state->targets, sizeof *t->y, err));
-    r->is_last = false;
-    for (size_t i = 0; i < r->column_count; i++) {
-        EBB_TRY(next_field(r, i, err));
-        if (r->is_last != (i + 1 == r->column_count)) {
-            r->line = line;
-            return wrong(r, i,
-                         r->is_last ? "the row ends here: it has less fields than the first"
-                                    : "the row goes on: it has more fields than the first",
-                         err);
-        }
-        uint64_t after = r->line;
-        r->line = line; /* of the message */
-        EBB_TRY(take_value(r, i, state, t, err));
-        r->line = after;
+    EBB_TRY(choose(csv, v, t, err));
+    for (; data_csv_row(csv); t->rows++) {
+        size_t n = (size_t)t->rows + 1;
+        EBB_TRY(ebb_grow(&t->x, &t->x_capacity, n * t->state->inputs, sizeof *t->x, err));
+        EBB_TRY(ebb_grow(&t->y, &t->y_capacity, n * t->state->targets, sizeof *t->y, err));
+        EBB_TRY(data_csv_fields(csv, take_value, t, err));
     }
-    t->rows++;
-    return EBB_OK;
-}
-
-static enum ebb_status read_bytes(struct reader *r, const struct data_values *v,
-                                  struct csv_state *state, struct table *t, struct ebb_error *err)
-{
-    static const char separators[] = {',', ';', '\t'};
-    r->separator = separators[v->separator];
-    r->line = 1;
-    r->length = (size_t)r->file.length;
-    EBB_TRY(ebb_new(&r->bytes, r->length + 1, 1, err));
-    EBB_TRY(data_file_read(&r->file, 0, r->bytes, r->length, err));
-    if (r->length >= 3 && memcmp(r->bytes, "\xef\xbb\xbf", 3) == 0)
-        r->at = 3;
-    EBB_TRY(read_header(r, err));
-    EBB_TRY(choose(r, v, state, err));
-    while (r->at < r->length) {
-        if (at_line_end(r)) { /* an empty line */
-            end_row(r);
-            continue;
-        }
-        EBB_TRY(read_row(r, state, t, err));
-    }
-    return t->rows ? EBB_OK : ebb_fail(err, EBB_EINPUT, "%s: no row of values", r->file.path);
+    return t->rows ? EBB_OK : ebb_fail(err, EBB_EINPUT, "%s: no row of values", csv->file.path);
 }
 
 static enum ebb_status read_table(const char *folder, const char *name, const struct data_values *v,
-                                  struct csv_state *state, struct table *t, struct ebb_error *err)
+                                  struct table *t, struct ebb_error *err)
 {
-    struct reader *r;
-    EBB_TRY(ebb_new(&r, 1, sizeof *r, err));
-    enum ebb_status status = data_file_open_in(&r->file, folder, name, err);
-    EBB_THEN(status, read_bytes(r, v, state, t, err));
-    reader_fini(r);
-    ebb_free(r);
+    struct data_csv *csv;
+    EBB_TRY(ebb_new(&csv, 1, sizeof *csv, err));
+    enum ebb_status status = data_csv_open(csv, folder, name, v, err);
+    EBB_THEN(status, read_rows(csv, v, t, err));
+    data_csv_close(csv);
+    ebb_free(csv);
     return status;
 }
 
 /* ---- classes ---------------------------------------------------------------------------------- */
 
-static int by_text(const void *a, const void *b)
+static bool are_classes(const struct table *t, const struct data_values *v)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The words of the training file, each once, sorted: their places are the classes. */
-static enum ebb_status collect_words(struct csv_state *state, const struct table *t,
-                                     struct ebb_error *err)
-{
-    char **sorted;
-    EBB_TRY(ebb_new(&sorted, t->words.count + 1, sizeof *sorted, err));
-    memcpy(sorted, t->words.items, t->words.count * sizeof *sorted);
-    qsort(sorted, t->words.count, sizeof *sorted, by_text);
-    enum ebb_status status = EBB_OK;
-    for (size_t i = 0; i < t->words.count && status == EBB_OK; i++)
-        if (i == 0 || strcmp(sorted[i], sorted[i - 1]) != 0)
-            status = ebb_names_add(&state->words, sorted[i], err);
-    ebb_free(sorted);
-    return status;
-}
-
-static bool are_classes(const struct csv_state *state, const struct table *t,
-                        const struct data_values *v)
-{
-    if (state->targets != 1 || v->target_kind == DATA_TARGET_NUMBERS)
+    if (t->state->targets != 1 || v->target_kind == DATA_TARGET_NUMBERS)
         return false;
     if (t->has_words || v->target_kind == DATA_TARGET_CLASSES)
         return true;
     for (uint64_t i = 0; i < t->rows; i++)
-        if (!(t->y[i] >= 0 && t->y[i] < 1e6 && floor(t->y[i]) >= t->y[i]))
+        if (!data_is_class(t->y[i]))
             return false;
     return true;
 }
 
-static enum ebb_status find_class(const struct csv_state *state, const struct table *t, uint64_t i,
+static enum ebb_status find_class(const struct data_set *set, const struct table *t, uint64_t i,
                                   const char *path, int64_t *label, struct ebb_error *err)
 {
     const char *word = t->words.items[i];
-    if (state->words.count) {
-        char *const *at = bsearch(&word, state->words.items, state->words.count,
-                                  sizeof *state->words.items, by_text);
-        *label = at ? at - state->words.items : -1;
-    } else {
-        *label = t->y[i] >= 0 && t->y[i] < 1e6 && floor(t->y[i]) >= t->y[i] ? (int64_t)t->y[i] : -1;
-    }
+    *label = set->class_names.count   ? data_words_find(&set->class_names, word)
+             : data_is_class(t->y[i]) ? (int64_t)t->y[i]
+                                      : -1;
     return *label >= 0
                ? EBB_OK
                : ebb_fail(err, EBB_EINPUT, "%s: row %" PRIu64 " of values: '%.80s' is no class%s",
-                          path, i + 1, word, state->words.count ? " of the training file" : "");
+                          path, i + 1, word, set->class_names.count ? " of the training file" : "");
 }
 
 /* ---- normalising ------------------------------------------------------------------------------ */
@@ -400,6 +268,14 @@ static enum ebb_status find_norm(struct csv_state *state, const struct table *t,
     return EBB_OK;
 }
 
+static void normalise(const struct csv_state *state, struct table *t)
+{
+    for (size_t i = 0; state->shift && i < (size_t)t->rows * state->inputs; i++) {
+        size_t c = i % state->inputs;
+        t->x[i] = (float)(((double)t->x[i] - state->shift[c]) * state->scale[c]);
+    }
+}
+
 /* ---- the set ---------------------------------------------------------------------------------- */
 
 /* What a table says becomes the split's; the table keeps nothing of it. */
@@ -408,14 +284,11 @@ static enum ebb_status take_table(struct data_set *set, int split, struct table 
 {
     struct csv_state *state = set->state;
     size_t n = (size_t)t->rows;
-    for (size_t i = 0; state->shift && i < n * state->inputs; i++) {
-        size_t c = i % state->inputs;
-        t->x[i] = (float)(((double)t->x[i] - state->shift[c]) * state->scale[c]);
-    }
+    normalise(state, t);
     if (state->has_classes) {
         EBB_TRY(ebb_new(&state->labels[split], n, sizeof *state->labels[split], err));
         for (size_t i = 0; i < n; i++) {
-            EBB_TRY(find_class(state, t, i, path, &state->labels[split][i], err));
+            EBB_TRY(find_class(set, t, i, path, &state->labels[split][i], err));
             if (state->labels[split][i] >= set->info.classes)
                 set->info.classes = state->labels[split][i] + 1;
         }
@@ -436,12 +309,12 @@ static enum ebb_status read_split(struct data_set *set, const struct data_values
 {
     struct csv_state *state = set->state;
     const char *name = split == DATA_TRAIN ? v->train_files.v[0] : v->val_files.v[0];
-    struct table t = {0};
-    enum ebb_status status = read_table(set->folder, name, v, state, &t, err);
+    struct table t = {.state = state};
+    enum ebb_status status = read_table(set->folder, name, v, &t, err);
     if (status == EBB_OK && split == DATA_TRAIN) {
-        state->has_classes = are_classes(state, &t, v);
+        state->has_classes = are_classes(&t, v);
         if (t.has_words)
-            status = state->has_classes ? collect_words(state, &t, err)
+            status = state->has_classes ? data_words_sort(&t.words, &set->class_names, err)
                                         : ebb_fail(err, EBB_EINPUT,
                                                    "data.target: %s has words there; allowed with "
                                                    "target_kind: numbers are numbers",
@@ -454,10 +327,26 @@ static enum ebb_status read_split(struct data_set *set, const struct data_values
     return status;
 }
 
+/* The section may go: what says how other files are read stays. */
+static enum ebb_status keep_texts(struct csv_state *state, const struct data_texts *from,
+                                  struct data_texts *to, struct ebb_error *err)
+{
+    for (to->count = 0; to->count < from->count; to->count++) {
+        const char *text = from->v[to->count];
+        to->v[to->count] = ebb_arena_strndup(&state->arena, text, strlen(text));
+        if (!to->v[to->count])
+            return ebb_no_memory(err, strlen(text));
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status csv_open(struct data_set *set, const struct data_values *v,
                                 struct ebb_error *err)
 {
     struct csv_state *state = set->state;
+    state->values.separator = v->separator;
+    EBB_TRY(keep_texts(state, &v->inputs, &state->values.inputs, err));
+    EBB_TRY(keep_texts(state, &v->target, &state->values.target, err));
     EBB_TRY(read_split(set, v, DATA_TRAIN, err));
     if (v->val_files.count)
         EBB_TRY(read_split(set, v, DATA_VALIDATION, err));
@@ -468,8 +357,8 @@ static enum ebb_status csv_open(struct data_set *set, const struct data_values *
         return EBB_OK;
     }
     set->info.kind = DATA_CLASSES;
-    if ((int64_t)state->words.count > set->info.classes)
-        set->info.classes = (int64_t)state->words.count;
+    if ((int64_t)set->class_names.count > set->info.classes)
+        set->info.classes = (int64_t)set->class_names.count;
     data_add_field(&set->info, "y", DATA_I64, 0, NULL);
     return data_set_classes(&set->info, v->classes, err);
 }
@@ -487,6 +376,25 @@ static enum ebb_status csv_read(const struct data_request *q, struct ebb_error *
         memcpy(q->fields[1], state->y[q->split] + q->index * state->targets,
                state->targets * sizeof(float));
     return EBB_OK;
+}
+
+enum ebb_status data_rows(const struct data_set *set, const char *path, float **rows,
+                          uint64_t *count, struct ebb_error *err)
+{
+    if (set->row != &data_row_csv)
+        return ebb_fail(err, EBB_EINPUT, "%s: data %s have no rows of a table: give arrays (.npz)",
+                        path, set->info.name);
+    struct csv_state *state = set->state, seen = *state; /* the set stays as it is (D4) */
+    struct table t = {.state = &seen, .is_asked = true};
+    enum ebb_status status = read_table(NULL, path, &state->values, &t, err);
+    if (status == EBB_OK) {
+        normalise(state, &t);
+        *rows = t.x;
+        *count = t.rows;
+        t.x = NULL;
+    }
+    table_fini(&t);
+    return status;
 }
 
 static void csv_defaults(struct data_values *v)

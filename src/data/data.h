@@ -77,7 +77,8 @@ struct data_info {
     int64_t channels, height, width;  /* 0 = no image */
     int64_t vocabulary, sequence;     /* 0 = no language */
     bool is_synthetic;
-    bool is_augmented;       /* the training split changes with the epoch */
+    bool is_augmented;  /* the training split changes with the epoch */
+    size_t mixup_field; /* of mixed classes: the partner's label; the next is the share. 0: none */
     uint64_t resident_bytes; /* memory that the open set holds */
     uint64_t scratch_bytes;  /* that decoding one sample needs, per worker */
 };
@@ -116,6 +117,16 @@ bool data_can_synthesize(size_t i); /* data_dir: synthetic */
 enum ebb_status data_read(const struct data_set *set, enum data_split split, uint64_t index,
                           uint64_t seed, uint64_t epoch, void *const *fields,
                           struct ebb_error *err);
+
+/* What a class is called: its folder, its word in a table; NULL: classes are numbers. */
+const char *data_class_name(const struct data_set *set, int64_t class);
+/* Inputs from outside, as the validation split makes numbers of its own. A picture of a set of
+ * pictures; `count` is what the model takes. */
+enum ebb_status data_picture(const struct data_set *set, const char *path, float *out, size_t count,
+                             struct ebb_error *err);
+/* The rows of another table of a csv set, with or without its targets: rows x columns, ebb_free. */
+enum ebb_status data_rows(const struct data_set *set, const char *path, float **rows,
+                          uint64_t *count, struct ebb_error *err);
 
 /* Text of language sets, for samples and perplexities: bytes of `count` tokens appended to out.
  * EBB_EINPUT for a set without text. */

@@ -165,11 +165,12 @@ static enum ebb_status idx_describe(struct data_set *set, const struct data_valu
     int64_t height = (int64_t)images->dims[images->rank - 2];
     int64_t width = (int64_t)images->dims[images->rank - 1];
     int64_t channels = v->channels ? v->channels : stored;
-    if (channels > DATA_PIXEL_CHANNELS || (channels != stored && stored != 1) ||
-        data_pixels_check(v, channels, &key))
-        return ebb_fail(err, EBB_EINPUT,
-                        "%s: %lld channels in the file; channels %lld and mean/std must fit",
+    if (channels > DATA_PIXEL_CHANNELS || (channels != stored && stored != 1))
+        return ebb_fail(err, EBB_EINPUT, "%s: %lld channels in the file; channels %lld must fit",
                         images->file.path, (long long)stored, (long long)channels);
+    const char *wrong = data_pixels_check(v, channels, &key);
+    if (wrong)
+        return ebb_fail(err, EBB_EINPUT, "data.%s: %s: %s", key, images->file.path, wrong);
     int64_t size_y = v->size ? v->size : height, size_x = v->size ? v->size : width;
     if (height < 1 || width < 1 || size_y < height || size_x < width || size_x > 4096)
         return ebb_fail(err, EBB_EINPUT,
@@ -184,6 +185,7 @@ static enum ebb_status idx_describe(struct data_set *set, const struct data_valu
         .size_x = size_x,
     };
     data_small_describe(&state->small, v, norm, info);
+    set->view = data_small_view(&state->small);
     EBB_TRY(idx_classes(state, &info->classes, err));
     info->scratch_bytes = images->item + 64;
     return data_set_classes(info, v->classes, err);

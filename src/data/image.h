@@ -48,6 +48,10 @@ struct data_taps {    /* of one axis: out pixel i = sum over its taps */
     int64_t n, most;
 };
 
+/* The middle of a picture, as a set looks at it (picture.c). */
+struct data_resample_plan data_middle_plan(const struct data_view *view, int64_t width,
+                                           int64_t height);
+
 /* Pillow's bilinear with antialiasing: a triangle as wide as the scale, horizontal pass first,
  * bytes between, coefficients of 22 bits. `emit` gets each finished row of keep_w * 3 bytes. */
 struct data_resampler {

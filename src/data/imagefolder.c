@@ -1,4 +1,5 @@
-/* imagefolder.c - the dataset `imagefolder`: train/CLASS/FILE, val/CLASS/FILE, PNG and JPEG.
+/* imagefolder.c - the dataset `imagefolder`: train/CLASS/FILE, val/CLASS/FILE, PNG and JPEG; or files
+ * that a table names, with what they are.
  *
  * Transform (spec 2.1): shorter side to `resize`, centre crop `crop`, numbers by table. With
  * augmentation the training split gets a random resized crop and flips, drawn from (seed, epoch,
@@ -10,20 +11,14 @@
 
 #include "base/heap.h"
 #include "data/image.h"
+#include "data/labels.h"
 #include "data/pixels.h"
 #include "data/synthetic.h"
 
-struct file_list { /* paths below the split's folder, one after the other */
-    struct ebb_str text;
-    uint64_t *offsets; /* [count] of the paths in text */
-    uint32_t *classes; /* [count] */
-    size_t count, capacity, class_capacity;
-};
-
 struct folder_state {
     char *folders[DATA_SPLITS];
-    struct file_list lists[DATA_SPLITS];
-    int64_t resize, crop;
+    struct data_labels lists[DATA_SPLITS];
+    int64_t crop;
     bool is_random, flip;
     double scale[2], ratio[2];
     struct data_pixels pixels;
@@ -36,30 +31,13 @@ static void folder_close(struct data_set *set)
     struct folder_state *state = set->state;
     for (int s = 0; s < DATA_SPLITS; s++) {
         ebb_free(state->folders[s]);
-        ebb_str_fini(&state->lists[s].text);
-        ebb_free(state->lists[s].offsets);
-        ebb_free(state->lists[s].classes);
+        data_labels_fini(&state->lists[s]);
     }
 }
 
 /* ---- listing ---- */
 
-static enum ebb_status list_add(struct file_list *list, const char *class_name, const char *name,
-                                uint32_t class, struct ebb_error *err)
-{
-    size_t need = list->count + 1;
-    EBB_TRY(ebb_grow(&list->offsets, &list->capacity, need, sizeof *list->offsets, err));
-    EBB_TRY(ebb_grow(&list->classes, &list->class_capacity, need, sizeof *list->classes, err));
-    list->offsets[list->count] = list->text.length;
-    list->classes[list->count] = class;
-    ebb_str_printf(&list->text, "%s/%s", class_name, name);
-    ebb_str_addc(&list->text, '\0');
-    EBB_TRY(ebb_str_status(&list->text, err));
-    list->count++;
-    return EBB_OK;
-}
-
-static enum ebb_status list_class(struct file_list *list, const char *folder,
+static enum ebb_status list_class(struct data_labels *list, const char *folder,
                                   const char *class_name, uint32_t class, struct ebb_error *err)
 {
     static const char *const suffixes[] = {".jpg", ".jpeg", ".png", NULL};
@@ -68,7 +46,7 @@ static enum ebb_status list_class(struct file_list *list, const char *folder,
     EBB_TRY(data_path(&path, folder, class_name, err));
     enum ebb_status status = data_names_list(&files, path, suffixes, false, err);
     for (size_t i = 0; i < files.count && status == EBB_OK; i++)
-        status = list_add(list, class_name, files.items[i], class, err);
+        status = data_labels_add(list, class_name, files.items[i], class, err);
     ebb_names_fini(&files);
     ebb_free(path);
     return status;
@@ -95,6 +73,13 @@ static enum ebb_status class_of(const struct ebb_names *classes, const char *nam
                     name);
 }
 
+static void count_list(struct data_set *set, int split)
+{
+    const struct folder_state *state = set->state;
+    set->info.full_count[split] = state->lists[split].count;
+    set->info.resident_bytes += data_labels_bytes(&state->lists[split]);
+}
+
 static enum ebb_status list_split(struct data_set *set, enum data_split split,
                                   struct ebb_names *classes, struct ebb_error *err)
 {
@@ -110,32 +95,51 @@ static enum ebb_status list_split(struct data_set *set, enum data_split split,
         EBB_THEN(status, list_class(&state->lists[split], folder, names->items[i], class, err));
     }
     ebb_names_fini(&found);
-    const struct file_list *list = &state->lists[split];
-    set->info.full_count[split] = list->count;
-    set->info.resident_bytes +=
-        list->text.capacity + list->capacity * (sizeof *list->offsets + sizeof *list->classes);
+    count_list(set, split);
     return status;
 }
 
-static enum ebb_status list_all(struct data_set *set, const struct data_values *v,
-                                struct ebb_error *err)
+static enum ebb_status list_folders(struct data_set *set, const struct data_values *v,
+                                    struct ebb_error *err)
 {
     struct folder_state *state = set->state;
-    struct ebb_names classes = {0};
+    struct ebb_names *classes = &set->class_names;
     EBB_TRY(data_path(&state->folders[DATA_TRAIN], set->folder, "train", err));
     EBB_TRY(data_path(&state->folders[DATA_VALIDATION], set->folder, "val", err));
-    enum ebb_status status = list_split(set, DATA_TRAIN, &classes, err);
-    if (status == EBB_OK && data_path_exists(state->folders[DATA_VALIDATION]))
-        status = list_split(set, DATA_VALIDATION, &classes, err);
-    if (status == EBB_OK && set->info.full_count[DATA_TRAIN] == 0)
-        status = ebb_fail(err, EBB_EINPUT, "%s: no class folder with .jpg, .jpeg or .png files",
-                          state->folders[DATA_TRAIN]);
-    set->info.classes = v->classes ? v->classes : (int64_t)classes.count;
-    if (status == EBB_OK && set->info.classes < (int64_t)classes.count)
-        status = ebb_fail(err, EBB_EINPUT, "data.classes: %lld given, %zu class folders found",
-                          (long long)v->classes, classes.count);
-    ebb_names_fini(&classes);
-    return status;
+    EBB_TRY(list_split(set, DATA_TRAIN, classes, err));
+    if (data_path_exists(state->folders[DATA_VALIDATION]))
+        EBB_TRY(list_split(set, DATA_VALIDATION, classes, err));
+    if (set->info.full_count[DATA_TRAIN] == 0)
+        return ebb_fail(err, EBB_EINPUT, "%s: no class folder with .jpg, .jpeg or .png files",
+                        state->folders[DATA_TRAIN]);
+    set->info.classes = v->classes ? v->classes : (int64_t)classes->count;
+    return set->info.classes < (int64_t)classes->count
+               ? ebb_fail(err, EBB_EINPUT, "data.classes: %lld given, %zu class folders found",
+                          (long long)v->classes, classes->count)
+               : EBB_OK;
+}
+
+/* Pictures below data_dir that a table names. */
+static enum ebb_status list_tables(struct data_set *set, const struct data_values *v,
+                                   struct ebb_error *err)
+{
+    struct folder_state *state = set->state;
+    struct data_info *info = &set->info;
+    const char *const tables[DATA_SPLITS] = {v->train_labels, v->val_labels};
+    for (int s = 0; s < DATA_SPLITS && tables[s]; s++) {
+        EBB_TRY(ebb_copy_text(&state->folders[s], set->folder, err));
+        EBB_TRY(data_labels_read(&state->lists[s], set->directory, tables[s], v, s == DATA_TRAIN,
+                                 &set->class_names, &info->classes, err));
+        count_list(set, s);
+    }
+    size_t targets = state->lists[DATA_TRAIN].targets;
+    if (targets == 0)
+        return data_set_classes(info, v->classes, err);
+    info->kind = DATA_NUMBERS;
+    info->field_count--; /* not a label but numbers */
+    info->sample_bytes -= info->fields[1].bytes;
+    data_add_field(info, "y", DATA_F32, 1, (int64_t[]){(int64_t)targets});
+    return EBB_OK;
 }
 
 /* ---- one picture ---- */
@@ -145,27 +149,9 @@ struct picture {
     const struct data_request *request;
     struct data_scratch *scratch;
     struct data_resampler resampler;
-    bool is_flipped;
+    bool is_flipped, is_changed; /* in the mirror; in its colours */
     void *out;
 };
-
-/* Shorter side to `resize`, then the middle (spec 2.1). */
-static struct data_resample_plan middle_plan(const struct folder_state *s, int64_t width,
-                                             int64_t height)
-{
-    struct data_resample_plan p = {
-        .width = width, .height = height, .keep_w = s->crop, .keep_h = s->crop};
-    if (width < height) {
-        p.out_width = s->resize;
-        p.out_height = (int64_t)((double)(s->resize * height) / (double)width);
-    } else {
-        p.out_height = s->resize;
-        p.out_width = (int64_t)((double)(s->resize * width) / (double)height);
-    }
-    p.left = (int64_t)rint((double)(p.out_width - s->crop) / 2.0); /* half to even */
-    p.top = (int64_t)rint((double)(p.out_height - s->crop) / 2.0);
-    return p;
-}
 
 /* torchvision's RandomResizedCrop: ten tries, then the largest middle part of a fitting ratio. */
 static struct data_resample_plan random_plan(const struct folder_state *s, int64_t width,
@@ -208,8 +194,9 @@ static enum ebb_status picture_begin(void *context, int64_t width, int64_t heigh
     data_random_init(&r, p->request->seed, p->request->index, (uint32_t)p->request->epoch,
                      DATA_STREAM_AUGMENT);
     bool is_train = p->request->split == DATA_TRAIN;
-    struct data_resample_plan plan = is_train && s->is_random ? random_plan(s, width, height, &r)
-                                                              : middle_plan(s, width, height);
+    struct data_resample_plan plan = is_train && s->is_random
+                                         ? random_plan(s, width, height, &r)
+                                         : data_middle_plan(&p->request->set->view, width, height);
     p->is_flipped = is_train && s->flip && (data_random_u32(&r) & 1);
     return data_resampler_init(&p->resampler, &plan, p->scratch, err);
 }
@@ -233,13 +220,14 @@ static void picture_emit(void *context, int64_t y, const uint8_t *rgb)
     const struct data_pixels *pixels = &p->state->pixels;
     int64_t n = p->state->crop;
     for (int64_t c = 0; c < 3; c++) {
+        const float *table = p->is_changed ? pixels->unit : pixels->table[c];
         int64_t at = (c * n + y) * n;
         for (int64_t x = 0; x < n; x++) {
             uint8_t b = rgb[3 * (p->is_flipped ? n - 1 - x : x) + c];
             if (pixels->is_u8)
                 ((uint8_t *)p->out)[at + x] = b;
             else
-                ((float *)p->out)[at + x] = pixels->table[c][b];
+                ((float *)p->out)[at + x] = table[b];
         }
     }
 }
@@ -281,7 +269,7 @@ static enum ebb_status decode_rows(struct picture *p, const struct data_row_sink
                                    struct ebb_error *err)
 {
     const struct folder_state *state = p->state;
-    const struct file_list *list = &state->lists[p->request->split];
+    const struct data_labels *list = &state->lists[p->request->split];
     struct data_file file;
     EBB_TRY(data_file_open_in(&file, state->folders[p->request->split],
                               list->text.data + list->offsets[p->request->index], err));
@@ -294,25 +282,44 @@ static enum ebb_status decode_rows(struct picture *p, const struct data_row_sink
     return status;
 }
 
+static void read_target(const struct data_request *q)
+{
+    const struct folder_state *state = q->set->state;
+    const struct data_labels *list = &state->lists[q->split];
+    if (!q->fields[1])
+        return;
+    if (list->targets)
+        memcpy(q->fields[1], list->values + q->index * list->targets,
+               list->targets * sizeof *list->values);
+    else
+        *(int64_t *)q->fields[1] = q->set->info.is_synthetic
+                                       ? (int64_t)(q->index % (uint64_t)state->classes)
+                                       : list->classes[q->index];
+}
+
 static enum ebb_status folder_read(const struct data_request *request, struct ebb_error *err)
 {
     const struct folder_state *state = request->set->state;
-    bool is_synthetic = request->set->info.is_synthetic;
-    if (request->fields[1])
-        *(int64_t *)request->fields[1] = is_synthetic
-                                             ? (int64_t)(request->index % (uint64_t)state->classes)
-                                             : state->lists[request->split].classes[request->index];
+    read_target(request);
     if (!request->fields[0])
         return EBB_OK;
     struct picture *p;
     EBB_TRY(data_scratch_take(request->scratch, sizeof *p, &p, err));
-    *p = (struct picture){
-        .state = state, .request = request, .scratch = request->scratch, .out = request->fields[0]};
+    *p = (struct picture){.state = state,
+                          .request = request,
+                          .scratch = request->scratch,
+                          .is_changed = data_pixels_are_changed(&state->pixels, request),
+                          .out = request->fields[0]};
     p->resampler.context = p;
     p->resampler.emit = picture_emit;
     struct data_row_sink sink = {p, picture_begin, picture_row};
-    return is_synthetic ? generate_rows(p, &sink, err) : decode_rows(p, &sink, err);
+    EBB_TRY(request->set->info.is_synthetic ? generate_rows(p, &sink, err)
+                                            : decode_rows(p, &sink, err));
+    if (p->is_changed)
+        data_pixels_color(&state->pixels, request, request->fields[0], state->crop * state->crop);
+    return EBB_OK;
 }
+
 /* ---- the dataset ---- */
 
 static enum ebb_status folder_open(struct data_set *set, const struct data_values *v,
@@ -322,13 +329,12 @@ static enum ebb_status folder_open(struct data_set *set, const struct data_value
     struct data_info *info = &set->info;
     info->channels = 3;
     info->height = info->width = v->crop;
-    info->is_augmented = v->random_resized_crop || v->flip;
+    info->is_augmented = v->random_resized_crop || v->flip || data_color_is_on(&v->color);
     data_add_field(info, "image", strcmp(v->image_dtype, "u8") == 0 ? DATA_U8 : DATA_F32, 3,
                    (int64_t[]){3, v->crop, v->crop});
     data_add_field(info, "label", DATA_I64, 0, NULL);
     set->make_formats = "jpeg png";
     struct folder_state *state = set->state;
-    state->resize = v->resize;
     state->crop = v->crop;
     state->is_random = v->random_resized_crop;
     state->flip = v->flip;
@@ -337,9 +343,14 @@ static enum ebb_status folder_open(struct data_set *set, const struct data_value
         state->ratio[i] = v->ratio.v[i];
     }
     data_pixels_init(&state->pixels, v, 3, &imagenet);
+    set->view = (struct data_view){.resize = v->resize,
+                                   .width = v->crop,
+                                   .height = v->crop,
+                                   .channels = 3,
+                                   .pixels = &state->pixels};
     info->scratch_bytes = v->decode_bytes;
     if (!v->is_synthetic)
-        return list_all(set, v, err);
+        return v->train_labels ? list_tables(set, v, err) : list_folders(set, v, err);
     state->seed = v->synthetic_seed;
     state->classes = info->classes = v->classes ? v->classes : 1000;
     info->scratch_bytes = (size_t)1 << 20; /* taps and rows of a picture of known size */
@@ -358,6 +369,17 @@ static const char *folder_check(const struct data_values *v, const char **key)
     *key = "crop";
     if (v->crop > v->resize)
         return "the crop must not be larger than resize";
+    *key = "train_labels";
+    bool has_columns = v->inputs.count || v->target.count || v->val_labels ||
+                       v->target_kind != DATA_TARGET_AUTO || v->separator;
+    if (!v->train_labels && has_columns)
+        return "val_labels, inputs, target, target_kind and separator are about a table of labels: "
+               "train_labels names it";
+    if (v->train_labels && v->is_synthetic)
+        return "generated pictures have no table";
+    *key = "inputs";
+    if (v->inputs.count > 1)
+        return "one column has the names of the files";
     *key = "augment";
     if (v->crop_pad)
         return "crop_pad is for idx and cifar; here random_resized_crop, flip, scale, ratio";
@@ -372,7 +394,7 @@ const struct data_row data_row_imagefolder = {
              struct folder_state, folder_open, folder_read, folder_close),
     .aliases = "imagenet",
     .keys = "data_dir resize crop classes normalize mean std image_dtype augment decode_bytes "
-            "samples val_samples",
+            "samples val_samples train_labels val_labels inputs target target_kind separator",
     .required = "data_dir",
     .can_synthesize = true,
     .defaults = folder_defaults,

@@ -4,6 +4,7 @@
 #define EBB_DATA_INTERNAL_H
 
 #include "base/names.h"
+#include "data/color.h"
 #include "data/data.h"
 
 /* ---- file.c: bytes outside ---- */
@@ -153,10 +154,14 @@ struct data_values {
     bool flip, random_resized_crop;
     int64_t crop_pad;
     struct data_numbers scale, ratio;
+    struct data_color color;
+    double mixup;
     /* files */
     const char *train_images, *train_labels, *val_images, *val_labels;
     struct data_texts train_files, val_files, fields;
     struct data_texts inputs, target; /* columns */
+    struct data_texts command;        /* a program, and its arguments */
+    double timeout;                   /* seconds that it may take for an answer */
     enum data_target_kind {
         DATA_TARGET_AUTO,
         DATA_TARGET_CLASSES,
@@ -219,6 +224,17 @@ struct data_row {
     .open = (open_), .read = (read_), .close = (close_)
 
 struct data_tokenizer;
+struct data_pixels;
+struct data_small;
+
+/* How a picture becomes a sample of the validation split; pixels NULL: it cannot. */
+struct data_view {
+    int64_t resize;        /* the shorter side becomes it; 0: the window is covered */
+    int64_t width, height; /* window in the middle */
+    int64_t channels;      /* 3, or 1: grey */
+    const struct data_pixels *pixels;
+    const struct data_small *small; /* what the window is then padded by; NULL: it is the sample */
+};
 
 struct data_set {
     struct data_info info;
@@ -227,21 +243,25 @@ struct data_set {
     void (*close)(struct data_set *set); /* what state owns; NULL: nothing */
     void *state;                         /* the format's own; owned */
     uint32_t *subset[DATA_SPLITS];       /* NULL = all */
-    char *directory, *cache;             /* owned: of the environment */
-    char *folder;                        /* owned: data_dir below the directory */
-    uint64_t seed, synthetic_seed;       /* of the run; of generated samples */
-    bool is_first_subset;                /* subsets are the first k, not k at random */
-    struct data_loader_options loader;   /* what the section says */
-    bool is_block_validation;            /* validation shards are blocks */
-    struct data_tokenizer *tokenizer;    /* of text; owned */
-    const char *make_formats;            /* formats data_make knows for this set, first = default */
+    struct ebb_names class_names;        /* in the order of the classes; none: they are numbers */
+    struct data_view view;
+    double mixup;                      /* 0: samples are not blended */
+    size_t mixup_bytes;                /* of the scratch: room for a partner */
+    char *directory, *cache;           /* owned: of the environment */
+    char *folder;                      /* owned: data_dir below the directory */
+    uint64_t seed, synthetic_seed;     /* of the run; of generated samples */
+    bool is_first_subset;              /* subsets are the first k, not k at random */
+    struct data_loader_options loader; /* what the section says */
+    bool is_block_validation;          /* validation shards are blocks */
+    struct data_tokenizer *tokenizer;  /* of text; owned */
+    const char *make_formats;          /* formats data_make knows for this set, first = default */
 };
 
 extern const struct data_row data_row_fashion_mnist, data_row_idx, data_row_cifar10,
     data_row_cifar100, data_row_imagefolder, data_row_tokens, data_row_text, data_row_npy,
-    data_row_npz, data_row_csv, data_row_hdf5, data_row_tfrecord, data_row_deepcam,
-    data_row_cosmoflow, data_row_bert, data_row_language, data_row_trees, data_row_gan,
-    data_row_unet;
+    data_row_npz, data_row_csv, data_row_command, data_row_hdf5, data_row_tfrecord,
+    data_row_deepcam, data_row_cosmoflow, data_row_bert, data_row_language, data_row_trees,
+    data_row_gan, data_row_unet;
 
 const struct data_row *data_row_find(const char *name); /* name or alias; NULL */
 
@@ -272,6 +292,8 @@ enum data_stream_id { /* last counter word: what the numbers are for */
                       DATA_STREAM_SUBSET = 2,
                       DATA_STREAM_AUGMENT = 3,
                       DATA_STREAM_SYNTHETIC = 4,
+                      DATA_STREAM_COLOR = 5,
+                      DATA_STREAM_MIXUP = 6,
 };
 
 /* A short run of draws at fixed coordinates: (seed; a, b, stream). */
@@ -289,5 +311,19 @@ double data_random_normal(struct data_random *r);
 
 /* Permute list[0..n) with the ebb order (Philox Fisher-Yates) of (seed, epoch). */
 void data_permute(uint32_t *list, uint64_t n, uint64_t seed, uint64_t epoch, uint32_t stream);
+
+/* ---- mixup.c ---- */
+
+double data_beta(struct data_random *r, double a); /* Beta(a, a) */
+/* After the set was opened: may it be blended? Adds the fields that classes need. */
+enum ebb_status data_mixup_open(struct data_set *set, double mixup, struct ebb_error *err);
+/* As set->read, for a set that is blended. */
+enum ebb_status data_mixup_read(const struct data_request *request, struct ebb_error *err);
+
+/* ---- command.c ---- */
+
+/* What a program says of itself; the state is a zeroed one of command.c. */
+enum ebb_status data_command_describe(struct data_set *set, const char *text, size_t length,
+                                      struct ebb_error *err);
 
 #endif

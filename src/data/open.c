@@ -8,11 +8,11 @@
 #include "base/sorted.h"
 
 static const struct data_row *const rows[] = {
-    &data_row_fashion_mnist, &data_row_idx,       &data_row_cifar10, &data_row_cifar100,
-    &data_row_imagefolder,   &data_row_text,      &data_row_tokens,  &data_row_npy,
-    &data_row_npz,           &data_row_csv,       &data_row_hdf5,    &data_row_tfrecord,
-    &data_row_deepcam,       &data_row_cosmoflow, &data_row_bert,    &data_row_language,
-    &data_row_trees,         &data_row_gan,       &data_row_unet,
+    &data_row_fashion_mnist, &data_row_idx,     &data_row_cifar10,   &data_row_cifar100,
+    &data_row_imagefolder,   &data_row_text,    &data_row_tokens,    &data_row_npy,
+    &data_row_npz,           &data_row_csv,     &data_row_command,   &data_row_hdf5,
+    &data_row_tfrecord,      &data_row_deepcam, &data_row_cosmoflow, &data_row_bert,
+    &data_row_language,      &data_row_trees,   &data_row_gan,       &data_row_unet,
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
@@ -212,6 +212,7 @@ static enum ebb_status set_open(struct data_set *set, const struct data_env *env
     set->read = row->read;
     set->close = row->close;
     EBB_TRY(row->open(set, v, err));
+    EBB_TRY(data_mixup_open(set, v->mixup, err));
     EBB_TRY(set_check(set, err));
     EBB_TRY(take_subset(set, DATA_TRAIN, (uint64_t)v->train_subset, err));
     return take_subset(set, DATA_VALIDATION, (uint64_t)v->val_subset, err);
@@ -253,6 +254,7 @@ void data_close(struct data_set *set)
     for (int s = 0; s < DATA_SPLITS; s++)
         ebb_free(set->subset[s]);
     ebb_free(set->state);
+    ebb_names_fini(&set->class_names);
     ebb_free(set->directory);
     ebb_free(set->folder);
     ebb_free(set->cache);
@@ -262,6 +264,12 @@ void data_close(struct data_set *set)
 const struct data_info *data_describe(const struct data_set *set)
 {
     return &set->info;
+}
+
+const char *data_class_name(const struct data_set *set, int64_t class)
+{
+    return class >= 0 && (uint64_t) class < set->class_names.count ? set->class_names.items[class]
+                                                                   : NULL;
 }
 
 /* ---- reading ---- */
@@ -307,7 +315,7 @@ enum ebb_status data_read_with(const struct data_set *set, enum data_split split
         .scratch = scratch,
     };
     scratch->used = 0;
-    return set->read(&request, err);
+    return set->mixup > 0 ? data_mixup_read(&request, err) : set->read(&request, err);
 }
 
 enum ebb_status data_read(const struct data_set *set, enum data_split split, uint64_t index,

@@ -6,7 +6,12 @@
 void data_pixels_init(struct data_pixels *p, const struct data_values *v, int64_t channels,
                       const struct data_norm *standard)
 {
-    *p = (struct data_pixels){.channels = channels, .is_u8 = strcmp(v->image_dtype, "u8") == 0};
+    *p = (struct data_pixels){.channels = channels,
+                              .is_u8 = strcmp(v->image_dtype, "u8") == 0,
+                              .is_raw = strcmp(v->normalize, "none") == 0 && !v->mean.count,
+                              .color = v->color};
+    for (int b = 0; b < 256; b++)
+        p->unit[b] = (float)b / 255.0f;
     for (int64_t c = 0; c < channels && c < DATA_PIXEL_CHANNELS; c++) {
         double mean = 0, std = 1;
         if (v->mean.count) {
@@ -16,11 +21,24 @@ void data_pixels_init(struct data_pixels *p, const struct data_values *v, int64_
             mean = standard->mean[c];
             std = standard->std[c];
         }
-        bool is_raw = strcmp(v->normalize, "none") == 0 && !v->mean.count;
-        float m = (float)mean, s = (float)std;
+        float m = p->mean[c] = (float)mean, s = p->std[c] = (float)std;
         for (int b = 0; b < 256; b++)
-            p->table[c][b] = is_raw ? (float)b : ((float)b / 255.0f - m) / s;
+            p->table[c][b] = p->is_raw ? (float)b : ((float)b / 255.0f - m) / s;
     }
+}
+
+bool data_pixels_are_changed(const struct data_pixels *p, const struct data_request *q)
+{
+    return q->split == DATA_TRAIN && data_color_is_on(&p->color);
+}
+
+void data_pixels_color(const struct data_pixels *p, const struct data_request *q, float *planes,
+                       int64_t pixels)
+{
+    data_color_apply(&p->color, q, planes, pixels, p->channels);
+    for (int64_t c = 0; c < p->channels; c++)
+        for (int64_t i = c * pixels; i < (c + 1) * pixels; i++)
+            planes[i] = p->is_raw ? planes[i] * 255.0f : (planes[i] - p->mean[c]) / p->std[c];
 }
 
 const char *data_pixels_check(const struct data_values *v, int64_t channels, const char **key)
@@ -30,6 +48,11 @@ const char *data_pixels_check(const struct data_values *v, int64_t channels, con
         return "mean and std need one number, or one for each channel";
     if (v->mean.count && strcmp(v->image_dtype, "u8") == 0)
         return "bytes (image_dtype: u8) are not normalised: leave mean and std out";
+    *key = "augment";
+    if (data_color_is_on(&v->color) && strcmp(v->image_dtype, "u8") == 0)
+        return "colours change as numbers: not with image_dtype: u8";
+    if ((v->color.saturation > 0 || v->color.hue > 0) && channels != 3)
+        return "saturation and hue need pictures of three channels";
     return NULL;
 }
 
@@ -85,10 +108,19 @@ void data_small_describe(struct data_small *s, const struct data_values *v,
     info->channels = s->channels;
     info->height = s->size_y;
     info->width = s->size_x;
-    info->is_augmented = v->crop_pad || v->flip;
+    info->is_augmented = v->crop_pad || v->flip || data_color_is_on(&v->color);
     data_add_field(info, "image", s->pixels.is_u8 ? DATA_U8 : DATA_F32, 3,
                    (int64_t[]){s->channels, s->size_y, s->size_x});
     data_add_field(info, "label", DATA_I64, 0, NULL);
+}
+
+struct data_view data_small_view(const struct data_small *s)
+{
+    return (struct data_view){.width = s->width,
+                              .height = s->height,
+                              .channels = s->in_channels,
+                              .pixels = &s->pixels,
+                              .small = s};
 }
 
 void data_small_make(const struct data_small *s, const uint8_t *planes,
@@ -96,10 +128,12 @@ void data_small_make(const struct data_small *s, const uint8_t *planes,
 {
     uint8_t row[4096]; /* size_x is checked when the set is opened */
     struct place at = small_place(s, request);
+    bool is_changed = data_pixels_are_changed(&s->pixels, request);
     uint8_t *bytes = out;
     float *numbers = out;
     for (int64_t c = 0; c < s->channels; c++) {
         const uint8_t *plane = planes + (s->in_channels == 1 ? 0 : c) * s->height * s->width;
+        const float *table = is_changed ? s->pixels.unit : s->pixels.table[c];
         for (int64_t y = 0; y < s->size_y; y++) {
             int64_t to = (c * s->size_y + y) * s->size_x;
             small_row(s, plane, y, at, row);
@@ -108,7 +142,9 @@ void data_small_make(const struct data_small *s, const uint8_t *planes,
                 continue;
             }
             for (int64_t x = 0; x < s->size_x; x++)
-                numbers[to + x] = s->pixels.table[c][row[x]];
+                numbers[to + x] = table[row[x]];
         }
     }
+    if (is_changed)
+        data_pixels_color(&s->pixels, request, numbers, s->size_y * s->size_x);
 }

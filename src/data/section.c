@@ -53,6 +53,13 @@ static const struct ebb_key rows[] = {
     {.path = "augment.random_resized_crop", .kind = EBB_KEY_BOOL, AT(random_resized_crop)},
     {.path = "augment.scale", .kind = EBB_KEY_DOUBLES, .bounds = ">= 1e-6, <= 1", LIST(scale)},
     {.path = "augment.ratio", .kind = EBB_KEY_DOUBLES, .bounds = ">= 1e-3, <= 1e3", LIST(ratio)},
+    {.path = "augment.brightness", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0, <= 16", AT(color.brightness)},
+    {.path = "augment.contrast", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0, <= 16", AT(color.contrast)},
+    {.path = "augment.saturation", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0, <= 16", AT(color.saturation)},
+    {.path = "augment.hue", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0, <= 0.5", AT(color.hue)},
+    {.path = "mixup", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0, <= 100", AT(mixup)},
+    {.path = "command", .kind = EBB_KEY_TEXTS, .check = is_text, LIST(command)},
+    {.path = "timeout", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0.001, <= 86400", AT(timeout)},
     {.path = "train_images", .kind = EBB_KEY_TEXT, TEXT, AT(train_images)},
     {.path = "train_labels", .kind = EBB_KEY_TEXT, TEXT, AT(train_labels)},
     {.path = "val_images", .kind = EBB_KEY_TEXT, TEXT, AT(val_images)},
@@ -87,7 +94,7 @@ static const struct ebb_key rows[] = {
 static const struct ebb_keys keys = {rows, sizeof rows / sizeof *rows, "docs/data.md"};
 
 static const char every_set[] =
-    "train_subset val_subset shuffle drop_last_batch prefetch workers buffer rng";
+    "train_subset val_subset shuffle drop_last_batch prefetch workers buffer rng mixup";
 
 /* Of a benchmark file's section, read by the training loop. */
 static const char batch_keys[] =

@@ -213,8 +213,8 @@ static enum ebb_status attempt(struct attempt *a, struct ebb_error *err)
     a->why[0] = '\0';
     write_request(a, &input);
     enum ebb_status status = ebb_str_status(&input, err);
-    EBB_THEN(status, ebb_child_start(
-                         &child, &(struct ebb_process){argv, input.data, input.length, 0}, err));
+    struct ebb_process process = {.argv = argv, .input = input.data, .length = input.length};
+    EBB_THEN(status, ebb_child_start(&child, &process, err));
     ebb_str_fini(&input);
     EBB_TRY(status);
     struct ebb_error why = {0}, end = {0};

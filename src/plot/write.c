@@ -55,7 +55,8 @@ static enum ebb_status convert(const struct format *format, const struct ebb_str
 {
     const char *const argv[] = {"rsvg-convert", "--format",   format->name,
                                 "--zoom",       format->zoom, NULL};
-    const struct ebb_process process = {argv, svg->data, svg->length, TIMEOUT_NS};
+    const struct ebb_process process = {
+        .argv = argv, .input = svg->data, .length = svg->length, .timeout_ns = TIMEOUT_NS};
     enum ebb_status status = ebb_process_run(&process, out, err);
     if (status == EBB_EUNSUPPORTED)
         return ebb_fail(err, status,

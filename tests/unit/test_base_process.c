@@ -16,7 +16,8 @@ static enum ebb_status shell(const char *script, const char *input, uint64_t tim
                              struct ebb_str *out, struct ebb_error *err)
 {
     const char *const argv[] = {"sh", "-c", script, NULL};
-    const struct ebb_process p = {argv, input, strlen(input), timeout_ns};
+    const struct ebb_process p = {
+        .argv = argv, .input = input, .length = strlen(input), .timeout_ns = timeout_ns};
     return ebb_process_run(&p, out, err);
 }
 
@@ -83,7 +84,8 @@ static void child_of(struct ebb_child *child, const char *script, const char *in
 {
     struct ebb_error err;
     const char *const argv[] = {"sh", "-c", script, NULL};
-    const struct ebb_process p = {argv, input, strlen(input), 0};
+    const struct ebb_process p = {
+        .argv = argv, .input = input, .length = strlen(input), .timeout_ns = 0};
     CHECK_OK(ebb_child_start(child, &p, &err), &err);
 }
 
