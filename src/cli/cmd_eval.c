@@ -127,8 +127,7 @@ static enum ebb_status write_confusion(const char *path, const struct train_conf
     return status;
 }
 
-/* A checkpoint of ours has the averages of opt.ema, too. */
-static bool is_checkpoint(const char *path)
+bool cli_is_checkpoint(const char *path)
 {
     struct ebb_str manifest = {0};
     ebb_str_printf(&manifest, "%s/manifest.json", path);
@@ -143,7 +142,7 @@ static enum ebb_status load(struct evaluation *e, struct ebb_error *err)
         .path = e->weights,
         .changes = {e->rename.items, e->rename.count, e->transpose.items, e->transpose.count}};
     struct ebb_str list = {0};
-    if (is_checkpoint(e->weights))
+    if (cli_is_checkpoint(e->weights))
         return train_trial_load(e->trial, e->weights, TRAIN_RESUME, err);
     enum ebb_status status = train_trial_import(e->trial, &init, &list, err);
     fputs(ebb_str_c(&list), stderr);

@@ -23,6 +23,9 @@ enum ebb_status cli_model_weights(struct train_forward *model, const char *path,
                                   const struct cli_list *rename, const struct cli_list *transpose,
                                   struct ebb_error *err);
 
+/* A checkpoint of ours: it has the averages of opt.ema, too. */
+bool cli_is_checkpoint(const char *path);
+
 /* Verbs that make a file of a model with weights: the first member of what is theirs. */
 struct cli_model_run {
     struct nn_config config;

@@ -48,9 +48,10 @@ struct session { /* one run of the command */
     double loss;          /* mean over the batches of the last update */
     struct train_metrics metrics;
     bool has_warned, is_resumed;
-    bool is_over;              /* --patience is at its end */
-    int lock;                  /* of the folder of checkpoints; -1: not taken */
-    bool made_store, made_csv; /* by this run: gone again when it does not begin */
+    struct exp_early_stopping early; /* of --patience, or of the file */
+    bool is_over;                    /* patience is at its end */
+    int lock;                        /* of the folder of checkpoints; -1: not taken */
+    bool made_store, made_csv;       /* by this run: gone again when it does not begin */
     FILE *csv;
     struct train_events *events;
     struct ebb_progress *progress;
@@ -151,21 +152,18 @@ static void print_summary(const struct session *s, const struct train_state *st,
     printf("  weights   sha256 %s\n", hash);
 }
 
-static void note_progress(struct session *s, const struct train_batch *b)
+static void note_progress(struct session *s, const struct train_batch *b, int64_t items)
 {
     struct train_state st;
-    char used[32], bar[11];
+    char used[32], whole[32];
     if (!s->progress)
         return;
     train_trial_state(s->trial, &st);
-    uint64_t whole = st.budget_bytes == UINT64_MAX ? st.unlimited_bytes : st.budget_bytes;
-    double share = whole ? (double)st.peak_bytes / (double)whole : 0;
-    for (int i = 0; i < 10; i++)
-        bar[i] = share * 10 >= i + 0.5 ? '#' : '.';
-    bar[10] = '\0';
-    ebb_progress_note(s->progress, "loss %.4f  rate %.3g  %.1f ms  [%s] %s", b->loss, b->rate,
-                      (double)st.update_ns / 1e6, bar,
-                      bytes_text(st.peak_bytes, used, sizeof used));
+    bool is_limited = st.budget_bytes != UINT64_MAX;
+    double rate = st.update_ns ? (double)items * 1e9 / (double)st.update_ns : 0;
+    ebb_progress_note(s->progress, "loss %.4f  rate %.3g  %.3g items/s  %s%s%s", b->loss, b->rate,
+                      rate, bytes_text(st.peak_bytes, used, sizeof used), is_limited ? " of " : "",
+                      is_limited ? bytes_text(st.budget_bytes, whole, sizeof whole) : "");
     ebb_progress_add(s->progress, 1);
 }
 
@@ -240,32 +238,47 @@ static enum ebb_status close_records(struct session *s, struct ebb_error *err)
  * -------------------------------------------------------------------------------
  */
 
-/* The metric of the searcher: the best checkpoint, and whether it still gets better. */
+static const struct train_metric *find_metric(const struct session *s, const char *name)
+{
+    for (size_t i = 0; i < s->metrics.count; i++)
+        if (strcmp(s->metrics.items[i].name, name) == 0)
+            return &s->metrics.items[i];
+    return NULL;
+}
+
+/* The metric of early_stopping: whether it still gets better. --patience is about the searcher's. */
+static enum ebb_status watch_early(struct session *s, struct ebb_error *err)
+{
+    const struct exp_early_stopping *early = &s->early;
+    if (early->patience == 0)
+        return EBB_OK;
+    const struct train_metric *m = find_metric(s, early->metric);
+    if (!m) {
+        struct ebb_str names = {0};
+        for (size_t i = 0; i < s->metrics.count; i++)
+            ebb_words_add(&names, s->metrics.items[i].name);
+        enum ebb_status status =
+            ebb_fail(err, EBB_EINPUT, "%s looks at %s, validation measures: %s",
+                     s->o->patience ? "--patience" : "searcher.early_stopping", early->metric,
+                     ebb_str_c(&names));
+        ebb_str_fini(&names);
+        return status;
+    }
+    train_trial_watch(s->trial, TRAIN_WATCH_EARLY, m->value, early->smaller_is_better);
+    s->is_over = train_trial_since_best(s->trial, TRAIN_WATCH_EARLY) >= early->patience;
+    return EBB_OK;
+}
+
+/* The metric of the searcher says which checkpoint is the best. */
 static enum ebb_status watch(struct session *s, struct ebb_error *err)
 {
     const struct exp_searcher *searcher = &s->file->exp.searcher;
-    struct ebb_str names = {0};
-    if (!s->o->checkpoint && !s->o->patience)
+    const struct train_metric *m = find_metric(s, searcher->metric);
+    EBB_TRY(watch_early(s, err));
+    if (!s->o->checkpoint || !m ||
+        !train_trial_watch(s->trial, TRAIN_WATCH_BEST, m->value, searcher->smaller_is_better))
         return EBB_OK;
-    for (size_t i = 0; i < s->metrics.count; i++) {
-        const struct train_metric *m = &s->metrics.items[i];
-        ebb_words_add(&names, m->name);
-        if (strcmp(m->name, searcher->metric) != 0)
-            continue;
-        ebb_str_fini(&names);
-        bool is_best = train_trial_watch(s->trial, m->value, searcher->smaller_is_better);
-        s->is_over = s->o->patience && train_trial_since_best(s->trial) >= s->o->patience;
-        return is_best && s->o->checkpoint
-                   ? train_store_save_best(s->trial, ebb_str_c(&s->store), err)
-                   : EBB_OK;
-    }
-    enum ebb_status status =
-        s->o->patience ? ebb_fail(err, EBB_EINPUT,
-                                  "--patience looks at searcher.metric %s, validation measures: %s",
-                                  searcher->metric, ebb_str_c(&names))
-                       : EBB_OK;
-    ebb_str_fini(&names);
-    return status;
+    return train_store_save_best(s->trial, ebb_str_c(&s->store), err);
 }
 
 static enum ebb_status validate(struct session *s, struct ebb_error *err)
@@ -356,7 +369,7 @@ static enum ebb_status loop(struct session *s, struct ebb_error *err)
 {
     struct train_batch b;
     double sum = 0;
-    int64_t count = 0, left = s->target - train_trial_updates(s->trial);
+    int64_t count = 0, items = 0, left = s->target - train_trial_updates(s->trial);
     s->progress = ebb_progress_create("train", left > 0 ? (uint64_t)left : 0);
     enum ebb_status status = EBB_OK;
     while (train_trial_updates(s->trial) < s->target && status == EBB_OK && !s->is_over &&
@@ -369,13 +382,15 @@ static enum ebb_status loop(struct session *s, struct ebb_error *err)
         if (status != EBB_OK)
             break;
         sum += b.loss;
+        items += b.records;
         count++;
         if (!b.is_update)
             continue;
         s->loss = sum / (double)count;
         sum = 0;
         count = 0;
-        note_progress(s, &b);
+        note_progress(s, &b, items);
+        items = 0;
         status = after_update(s, &b, err);
     }
     ebb_progress_destroy(s->progress);
@@ -477,6 +492,9 @@ static enum ebb_status work(struct session *s, struct ebb_error *err)
     if (schedule && strcasecmp(schedule, "ReduceLROnPlateau") == 0 && !s->o->validate_every)
         fprintf(stderr, "ebb: note: ReduceLROnPlateau looks at validations: without "
                         "--validate-every the rate stays as it is\n");
+    if (s->early.patience && !s->o->validate_every)
+        fprintf(stderr, "ebb: note: searcher.early_stopping looks at validations: without "
+                        "--validate-every training does not end early\n");
     EBB_TRY(check_targets(s, err));
     EBB_TRY(start(s, err));
     if (s->o->checkpoint)
@@ -493,7 +511,7 @@ static enum ebb_status work(struct session *s, struct ebb_error *err)
             fprintf(stderr,
                     "ebb: note: %s has not become better in %" PRId64
                     " validations: training ends after update %" PRId64 "\n",
-                    s->file->exp.searcher.metric, s->o->patience, train_trial_updates(s->trial));
+                    s->early.metric, s->early.patience, train_trial_updates(s->trial));
         else
             EBB_TRY(validate(s, err));
         if (s->o->checkpoint)
@@ -645,6 +663,10 @@ static int open_and_train(const char *path, struct settings *o)
         code = cli_train_folder(&file.config, &o->changes, o->profile != NULL);
     if (code < 0) {
         s.target = o->updates != NOT_GIVEN ? o->updates : file.updates;
+        s.early = file.exp.searcher.early_stopping;
+        if (o->patience)
+            s.early = (struct exp_early_stopping){o->patience, file.exp.searcher.metric,
+                                                  file.exp.searcher.smaller_is_better};
         choose_store(&s);
         if (s.target == 0 && o->updates == NOT_GIVEN)
             code = cli_usage_error("%s: the batches of a trial do not make one update of %" PRId64
@@ -720,8 +742,8 @@ static int run(int argc, char **argv)
         {"validate-every", 0, CLI_INT, &o.validate_every, "N",
          "updates between validations (default: once, at the end)"},
         {"patience", 0, CLI_INT, &o.patience, "N",
-         "end when searcher.metric has not become better in N validations\n(needs "
-         "--validate-every)"},
+         "end when searcher.metric has not become better in N validations, instead\nof what "
+         "searcher.early_stopping says (needs --validate-every)"},
         {"no-validation", 0, CLI_FLAG, &o.no_validation, NULL, "never validate"},
         {"csv", 0, CLI_STRING, &o.csv, "FILE", "write losses and metrics: update,name,value"},
         {"tensorboard", 0, CLI_STRING, &o.tensorboard, "DIR",

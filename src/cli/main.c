@@ -22,6 +22,7 @@
     X(plot)                                                                                        \
     X(report)                                                                                      \
     X(eval)                                                                                        \
+    X(predict)                                                                                     \
     X(generate)                                                                                    \
     X(explain)                                                                                     \
     X(model)                                                                                       \

@@ -88,6 +88,11 @@ static const char *instruction_set(void)
 #endif
 }
 
+static const struct {
+    const char *best, *since;
+} watch_keys[TRAIN_WATCHES] = {[TRAIN_WATCH_BEST] = {"best_metric", "since_best"},
+                               [TRAIN_WATCH_EARLY] = {"early_metric", "since_early"}};
+
 static void write_scaler(const struct optim_scaler *s, struct ebb_json_writer *w)
 {
     ebb_jsonw_key(w, "loss_scale");
@@ -131,10 +136,12 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
         ebb_jsonw_key_string(w, "device_identity", train_engine_identity(t->engine));
     ebb_jsonw_key_string(w, "instruction_set", instruction_set());
     ebb_jsonw_key_string(w, "ebb", EBB_VERSION);
-    if (t->has_best || t->since_best) {
-        ebb_jsonw_key_double(w, "best_metric", t->has_best ? t->best : (double)NAN);
-        ebb_jsonw_key_int(w, "since_best", t->since_best);
-    }
+    for (size_t i = 0; i < TRAIN_WATCHES; i++)
+        if (t->watches[i].has_best || t->watches[i].since) {
+            ebb_jsonw_key_double(w, watch_keys[i].best,
+                                 t->watches[i].has_best ? t->watches[i].best : (double)NAN);
+            ebb_jsonw_key_int(w, watch_keys[i].since, t->watches[i].since);
+        }
     ebb_jsonw_key(w, "metrics"); /* told to the schedule, in order */
     ebb_jsonw_array(w);
     for (size_t i = 0; i < t->history_count; i++)
@@ -432,9 +439,11 @@ static void take_state(struct train_trial *t, const struct ebb_doc_node *root)
     t->scaler.iteration = ebb_doc_int(scale, "iteration", 0);
     t->scaler.last_overflow = ebb_doc_int(scale, "last_overflow", -1);
     t->scaler.hysteresis = ebb_doc_int(scale, "hysteresis", t->scaler.hysteresis);
-    t->best = ebb_doc_double(root, "best_metric", NAN);
-    t->has_best = isfinite(t->best);
-    t->since_best = ebb_doc_int(root, "since_best", 0);
+    for (size_t i = 0; i < TRAIN_WATCHES; i++) {
+        t->watches[i].best = ebb_doc_double(root, watch_keys[i].best, NAN);
+        t->watches[i].has_best = isfinite(t->watches[i].best);
+        t->watches[i].since = ebb_doc_int(root, watch_keys[i].since, 0);
+    }
 }
 
 /* The schedule is told again what it was told before. */

@@ -243,6 +243,38 @@ enum ebb_status train_forward_load(struct train_forward *f, const char *path,
     return status;
 }
 
+static enum ebb_status take_average(struct train_forward *f, const struct tensor_weights *states,
+                                    size_t i, struct ebb_error *err)
+{
+    const struct nn_item *item = nn_item_at(&f->builder, i);
+    struct ebb_str name = {0};
+    ebb_str_printf(&name, "%s.ema", item->name);
+    const struct tensor_entry *e = tensor_file_find(&states->all, ebb_str_c(&name));
+    enum ebb_status status = ebb_str_status(&name, err);
+    ebb_str_fini(&name);
+    if (status != EBB_OK || !e || !tensor_same_shape(&e->view, &item->view))
+        return status;
+    void *room;
+    EBB_TRY(ebb_new(&room, 1, item_bytes(f, i) + 1, err));
+    if (tensor_entry_copy(e, (enum tensor_dtype)item->view.dtype, room))
+        status = train_engine_put(f->engine, f->program, item_tensor(f, i), 0, room,
+                                  item_bytes(f, i), err);
+    ebb_free(room);
+    return status;
+}
+
+enum ebb_status train_forward_averages(struct train_forward *f, const char *path,
+                                       struct ebb_error *err)
+{
+    struct tensor_weights states;
+    EBB_TRY(tensor_weights_open(&states, path, NULL, err));
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < nn_item_count(&f->builder) && status == EBB_OK; i++)
+        status = take_average(f, &states, i, err);
+    tensor_weights_close(&states);
+    return status;
+}
+
 /* ---- life ------------------------------------------------------------------------------------- */
 
 static enum ebb_status make(struct train_forward *f, const struct nn_config *net,

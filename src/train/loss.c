@@ -90,14 +90,11 @@ size_t train_loss_weights(const struct train_loss *values, float *weights, size_
     return count;
 }
 
-tensor_id train_loss(struct nn_builder *b, const struct train_loss *values, tensor_id answer,
-                     tensor_id target, tensor_id weights)
+static tensor_id reduced(struct nn_builder *b, const struct train_loss *values,
+                         const tensor_id in[3], const char *reduction)
 {
     const struct loss *loss = find(values->name);
-    tensor_id in[3] = {answer, target, weights};
-    bool by_elements = values->divide_by == BY_ELEMENTS;
-    const char *reduction = by_elements ? "none" : "mean";
-    tensor_id out;
+    tensor_id weights = in[2], out;
     if (strcmp(loss->op, "cross_entropy") == 0)
         out = nn_op(b, loss->op, weights.v ? 3 : 2, in, NULL,
                     "{\"reduction\": \"%s\", \"ignore_index\": %lld, \"label_smoothing\": %.9g}",
@@ -110,5 +107,20 @@ tensor_id train_loss(struct nn_builder *b, const struct train_loss *values, tens
         out = nn_op(b, loss->op, 2, in, NULL, "{\"beta\": %.9g}", values->beta);
     else
         out = nn_op(b, loss->op, 2, in, NULL, NULL);
+    return out;
+}
+
+tensor_id train_loss(struct nn_builder *b, const struct train_loss *values, tensor_id answer,
+                     tensor_id target, tensor_id weights)
+{
+    bool by_elements = values->divide_by == BY_ELEMENTS;
+    tensor_id out =
+        reduced(b, values, (tensor_id[]){answer, target, weights}, by_elements ? "none" : "mean");
     return by_elements ? nn_op(b, "mean", 1, &out, NULL, NULL) : out;
+}
+
+tensor_id train_loss_each(struct nn_builder *b, const struct train_loss *values, tensor_id answer,
+                          tensor_id target, tensor_id weights)
+{
+    return reduced(b, values, (tensor_id[]){answer, target, weights}, "none");
 }

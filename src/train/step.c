@@ -241,6 +241,37 @@ static tensor_id target(struct train_build *x, size_t i)
     return x->targets[st->target_count - 1];
 }
 
+/* One more target, beside those of outputs. */
+static tensor_id extra_target(struct train_build *x, const char *name, enum nn_port_kind kind,
+                              enum tensor_dtype dtype, int64_t classes)
+{
+    struct train_step *st = x->step;
+    struct nn_port *port = &st->targets[st->target_count];
+    *port = (struct nn_port){.name = name, .kind = kind};
+    tensor_view_init(&port->view, dtype, 1, &x->o->batch);
+    st->target_classes[st->target_count] = classes;
+    x->targets[st->target_count++] = port_leaf(x, port);
+    return x->targets[st->target_count - 1];
+}
+
+/* data.mixup: the mean of share * loss(own class) + (1 - share) * loss(partner's class). */
+static tensor_id mixed_loss(struct train_build *x, const struct train_loss *loss, tensor_id answer,
+                            tensor_id goal)
+{
+    const struct tensor_view *view = tensor_view_of(x->s, goal);
+    if (!view || view->rank != 1 || x->step->target_count != 1 || x->output_count > 1)
+        return tensor_fail(x->s, EBB_EINPUT,
+                           "data.mixup: model %s does not answer with one class for a sample",
+                           x->o->net->model->name);
+    int64_t classes = x->step->target_classes[0];
+    tensor_id other = extra_target(x, "mixup_label", NN_CLASSES, TENSOR_I64, classes);
+    tensor_id share = extra_target(x, "mixup_share", NN_FLOATS, TENSOR_F32, 1);
+    tensor_id a = train_loss_each(&x->b, loss, answer, goal, x->weights);
+    tensor_id b = train_loss_each(&x->b, loss, answer, other, x->weights);
+    tensor_id sum = ops_add(x->s, b, ops_mul(x->s, share, ops_sub(x->s, a, b)));
+    return nn_op(&x->b, "mean", 1, &sum, NULL, NULL);
+}
+
 /* The loss of output i: by the section for the first, by the model for the others. */
 static tensor_id output_loss(struct train_build *x, size_t i, bool is_first)
 {
@@ -253,6 +284,10 @@ static tensor_id output_loss(struct train_build *x, size_t i, bool is_first)
     if (!out->loss)
         return TENSOR_NONE;
     tensor_id goal = target(x, i);
+    bool is_mixed = is_first && x->o->is_mixed && x->o->kind != TRAIN_EVAL;
+    struct train_loss own = {.name = out->loss, .ignore_index = -100};
+    if (is_mixed && !c->loss && train_loss_takes_classes(&own))
+        return mixed_loss(x, &own, out->id, goal);
     if (!is_first || !c->loss)
         return nn_op(&x->b, out->loss, 2, (tensor_id[]){out->id, goal}, NULL, NULL);
     bool is_classes = x->step->targets[x->step->target_count - 1].view.dtype == TENSOR_I64;
@@ -268,7 +303,8 @@ static tensor_id output_loss(struct train_build *x, size_t i, bool is_first)
                            TRAIN_MAX_WEIGHTS);
     if (count)
         x->weights = tensor_leaf(x->s, TENSOR_F32, 1, &count, "class_weights");
-    return train_loss(&x->b, c->loss, out->id, goal, x->weights);
+    return is_mixed ? mixed_loss(x, c->loss, out->id, goal)
+                    : train_loss(&x->b, c->loss, out->id, goal, x->weights);
 }
 
 enum ebb_status train_build_losses(struct train_build *x, struct ebb_error *err)
@@ -285,6 +321,11 @@ enum ebb_status train_build_losses(struct train_build *x, struct ebb_error *err)
         x->loss = x->loss.v ? ops_add(x->s, x->loss, loss) : loss;
     }
     EBB_TRY(tensor_status(x->s, err));
+    if (x->o->is_mixed && x->o->kind != TRAIN_EVAL && x->step->target_count != 3)
+        return ebb_fail(err, EBB_EINPUT,
+                        "data.mixup: model %s has a loss of its own; allowed: cross_entropy or "
+                        "nll_loss of its answer",
+                        x->o->net->model->name);
     if (!x->loss.v)
         return ebb_fail(err, EBB_EINPUT, "model %s has no loss: it cannot be trained",
                         x->o->net->model->name);

@@ -79,7 +79,9 @@ struct train_step_options {
     bool has_gradients;   /* kept gradients are among the persistent leaves */
     bool is_scaled;       /* losses times a scale, read from a step input */
     unsigned byte_inputs; /* bit i: input i, of numbers, is a leaf of bytes: 0 to 255 for 0 to 1 */
-    bool wants_scores;    /* TRAIN_EVAL: answers as scores, where they are one row a sample */
+    bool
+        is_mixed; /* classes come in pairs with a share (data.mixup): training blends their losses */
+    bool wants_scores; /* TRAIN_EVAL: answers as scores, where they are one row a sample */
     bool is_plain; /* a model by itself (model.c): leaves where they are read first, updates in the
                       order of the weights, nothing hoisted, no slots, no labels of updates */
     struct nn_stats *stats; /* plain: filled; may be NULL */
@@ -104,5 +106,8 @@ size_t train_loss_weights(const struct train_loss *loss, float *weights, size_t 
 bool train_loss_takes_classes(const struct train_loss *loss); /* else numbers */
 tensor_id train_loss(struct nn_builder *b, const struct train_loss *loss, tensor_id answer,
                      tensor_id target, tensor_id weights);
+/* The same of every sample by itself; for losses of classes. */
+tensor_id train_loss_each(struct nn_builder *b, const struct train_loss *loss, tensor_id answer,
+                          tensor_id target, tensor_id weights);
 
 #endif

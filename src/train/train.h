@@ -266,6 +266,9 @@ enum ebb_status train_forward_initialize(struct train_forward *forward, uint64_t
 enum ebb_status train_forward_load(struct train_forward *forward, const char *path,
                                    const struct tensor_changes *changes, struct ebb_str *note,
                                    struct ebb_error *err);
+/* Averages of opt.ema in the states of a checkpoint take the place of their weights. */
+enum ebb_status train_forward_averages(struct train_forward *forward, const char *path,
+                                       struct ebb_error *err);
 enum ebb_status train_forward_run(struct train_forward *forward, struct ebb_error *err);
 
 /* ---- measuring --------------------------------------------------------------------------------- */
@@ -460,8 +463,14 @@ enum ebb_status train_trial_export(struct train_trial *trial, const char *path,
 
 /* Tells a metric of a validation: is it the best so far? How many have been told since the best one
  * is train_trial_since_best. Both are part of a checkpoint. NaN is never the best. */
-bool train_trial_watch(struct train_trial *trial, double metric, bool smaller_is_better);
-int64_t train_trial_since_best(const struct train_trial *trial);
+enum train_watch {
+    TRAIN_WATCH_BEST,  /* which checkpoint is the best */
+    TRAIN_WATCH_EARLY, /* whether training ends */
+    TRAIN_WATCHES
+};
+bool train_trial_watch(struct train_trial *trial, enum train_watch which, double metric,
+                       bool smaller_is_better);
+int64_t train_trial_since_best(const struct train_trial *trial, enum train_watch which);
 
 /* A folder of checkpoints "update-<batches>", newest last, all of one run (its id is in their
  * train.json). Saving is atomic, keeps the newest two, and refuses a folder of another run. */

@@ -35,6 +35,7 @@ static enum ebb_status build_step(struct train_trial *t, enum train_program_kind
                                    .has_gradients = t->has_gradients,
                                    .is_scaled = t->is_scaled && kind != TRAIN_EVAL,
                                    .wants_scores = t->options.wants_classes,
+                                   .is_mixed = t->info && t->info->mixup_field,
                                    .byte_inputs = t->byte_inputs,
                                    .range = t->config.chunk > 0 ? t->config.chunk
                                             : strcmp(train_engine_bits(t->engine), "cpu") == 0
@@ -574,21 +575,23 @@ const struct train_confusion *train_trial_confusion(const struct train_trial *t)
     return t->confusion_counts && t->confusion.classes ? &t->confusion : NULL;
 }
 
-bool train_trial_watch(struct train_trial *t, double metric, bool smaller_is_better)
+bool train_trial_watch(struct train_trial *t, enum train_watch which, double metric,
+                       bool smaller_is_better)
 {
-    bool is_best = isfinite(metric) &&
-                   (!t->has_best || (smaller_is_better ? metric < t->best : metric > t->best));
-    t->since_best = is_best ? 0 : t->since_best + 1;
+    double best = t->watches[which].best;
+    bool is_best = isfinite(metric) && (!t->watches[which].has_best ||
+                                        (smaller_is_better ? metric < best : metric > best));
+    t->watches[which].since = is_best ? 0 : t->watches[which].since + 1;
     if (is_best) {
-        t->best = metric;
-        t->has_best = true;
+        t->watches[which].best = metric;
+        t->watches[which].has_best = true;
     }
     return is_best;
 }
 
-int64_t train_trial_since_best(const struct train_trial *t)
+int64_t train_trial_since_best(const struct train_trial *t, enum train_watch which)
 {
-    return t->since_best;
+    return t->watches[which].since;
 }
 
 bool train_trial_is_whole(const struct train_trial *t)

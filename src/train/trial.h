@@ -66,9 +66,11 @@ struct train_trial {
     bool has_folder; /* which is known to be its own */
     struct train_confusion confusion; /* of the last validation, when classes are wanted */
     uint64_t *confusion_counts;       /* its own */
-    double best;                      /* metric of the validations that were told */
-    int64_t since_best;
-    bool has_best;
+    struct {                          /* validations that were told */
+        double best;
+        int64_t since;
+        bool has_best;
+    } watches[TRAIN_WATCHES];
     /* schedules that look at metrics: what they were told, for checkpoints */
     double *history;
     size_t history_count, history_capacity;

@@ -378,8 +378,11 @@ TEST(averages__are_the_same_at_the_floor_and_after_a_resume)
     struct train_trial *trial = plain_trial(&t, ", ema: 0.9", UINT64_MAX);
     updates(trial, 3);
     CHECK_OK(train_trial_validate(trial, NULL, NULL, &metrics, &err), &err);
-    CHECK(train_trial_watch(trial, 0.5, true));
-    CHECK(!train_trial_watch(trial, 0.75, true));
+    CHECK(train_trial_watch(trial, TRAIN_WATCH_BEST, 0.5, true));
+    CHECK(!train_trial_watch(trial, TRAIN_WATCH_BEST, 0.75, true));
+    CHECK(train_trial_watch(trial, TRAIN_WATCH_EARLY, 0.5, false));
+    CHECK(!train_trial_watch(trial, TRAIN_WATCH_EARLY, 0.25, false));
+    CHECK(!train_trial_watch(trial, TRAIN_WATCH_EARLY, 0.25, false));
     CHECK_OK(train_store_save(trial, dir, &err), &err);
     CHECK_OK(train_store_save_best(trial, dir, &err), &err);
     updates(trial, 3);
@@ -396,9 +399,10 @@ TEST(averages__are_the_same_at_the_floor_and_after_a_resume)
     bool found;
     CHECK_OK(train_store_load(trial, dir, &found, NULL, &err), &err);
     CHECK(found);
-    CHECK_EQ(train_trial_since_best(trial), 1);
-    CHECK(!train_trial_watch(trial, 0.5, true));
-    CHECK(train_trial_watch(trial, 0.25, true));
+    CHECK_EQ(train_trial_since_best(trial, TRAIN_WATCH_BEST), 1);
+    CHECK_EQ(train_trial_since_best(trial, TRAIN_WATCH_EARLY), 2);
+    CHECK(!train_trial_watch(trial, TRAIN_WATCH_BEST, 0.5, true));
+    CHECK(train_trial_watch(trial, TRAIN_WATCH_BEST, 0.25, true));
     updates(trial, 3);
     hash_export(trial, path, resumed, 512);
     CHECK(memcmp(whole, tight, sizeof whole) == 0);
