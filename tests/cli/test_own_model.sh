@@ -134,4 +134,79 @@ YAML
 ebb train numbers.yaml --updates 1 --no-validation --export-weights numbers.npz >log 2>&1 || fail "numbers: $(tail -3 log)"
 [[ $(ebb generate numbers.yaml -w numbers.npz -p "1 2 3" -n 2) =~ ^1\ 2\ 3\ [0-9]+\ [0-9]+$ ]] || fail "tokens without blanks: $(ebb generate numbers.yaml -w numbers.npz -p "1 2 3" -n 2)"
 if ebb generate exp.yaml -w w.npz -p a >log 2>&1; then fail "a classifier writes"; fi
+
+# an experiment goes on, and others begin from it, when the folder it came from is gone: its definition has the files, of ONNX, too
+post() { # body: a request to the master on its socket
+    python3 - "$EBB_STATE/master.sock" "$@" <<'EOF'
+import http.client, json, socket, sys
+class Local(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(sys.argv[1])
+c = Local("localhost")
+c.request(sys.argv[2], sys.argv[3], sys.argv[4] if len(sys.argv) > 4 else None, {"Content-Type": "application/json"})
+r = c.getresponse()
+text = r.read().decode()
+if r.status >= 300:
+    sys.exit(f"{r.status} {text}")
+print(text)
+EOF
+}
+state_of() { post GET "/experiments/$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)["state"])'; }
+until_state() {
+    for i in $(seq 600); do
+        case $(state_of "$1") in "$2") return 0 ;; ERROR | CANCELED) return 1 ;; esac
+        sleep 0.1
+    done
+    return 1
+}
+export EBB_STATE=$work/kept
+ebb model export cifar_resnet20 --set blocks=1,1,1 --set planes=4 -o page.onnx >/dev/null || fail "export"
+for net in page.yaml page.onnx; do
+    cd "$work/empty"
+    mkdir -p second/nets
+    cp $net second/nets/
+    cat >second/exp.yaml <<EOF
+description: own
+entrypoint: ebb:image_classification
+data: {name: imagefolder, data_dir: synthetic, resize: 32, crop: 32, classes: 10, samples: 32, val_samples: 8}
+model: {file: nets/$net}
+hyperparameters: {global_batch_size: 4}
+opt: {name: SGD, lr: 0.01}
+searcher: {name: single, metric: validation_loss, max_steps: 60}
+batches_per_step: 4
+min_checkpoint_period: 1
+EOF
+    ebb run second/exp.yaml >run.log 2>&1 &
+    master=$!
+    for i in $(seq 600); do
+        [ -S "$EBB_STATE/master.sock" ] && ls "$EBB_STATE"/checkpoints/*/manifest.json >/dev/null 2>&1 && break
+        sleep 0.1
+    done
+    rm -r second
+    kill -9 $master
+    wait $master 2>/dev/null || true
+    id=$(grep -o 'xperiment [0-9]*' run.log | head -1 | grep -o '[0-9]*')
+    (cd / && ebb run --resume "$id" >"$work/log" 2>&1) || fail "restart without the folder: $(tail -5 "$work/log")"
+    ebb serve >serve.log 2>&1 &
+    server=$!
+    for i in $(seq 100); do state_of "$id" >/dev/null 2>&1 && break || sleep 0.1; done
+    [ "$(state_of "$id")" = COMPLETED ] || fail "restart without the folder: $(state_of "$id")"
+    body=$(python3 -c 'import json, sys; print(json.dumps({"experiment_config": open(sys.argv[1]).read(), "parent_id": int(sys.argv[2]), "activate": True}))' /dev/stdin "$id" <<EOF
+description: a fork
+entrypoint: ebb:image_classification
+data: {name: imagefolder, data_dir: synthetic, resize: 32, crop: 32, classes: 10, samples: 32, val_samples: 8}
+model: {file: nets/$net}
+hyperparameters: {global_batch_size: 8}
+opt: {name: SGD, lr: 0.02}
+searcher: {name: single, metric: validation_loss, max_steps: 2}
+batches_per_step: 2
+EOF
+    )
+    fork=$(post POST /experiments "$body" | python3 -c 'import json, sys; print(json.load(sys.stdin)["id"])') || fail "fork"
+    until_state "$fork" COMPLETED || fail "fork of an experiment whose folder is gone: $(post GET "/experiments/$fork")"
+    kill $server
+    wait $server 2>/dev/null || true
+done
+unset EBB_STATE
 echo OK

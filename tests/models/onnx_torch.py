@@ -122,6 +122,17 @@ def calm(make):
     return run
 
 
+def small_head(make, flat):
+    """The features as they are; a head for small images, whose size the adaptive pool of the original cannot be exported for."""
+    def run(num_classes, **more):
+        model = make(**more)
+        model.avgpool = nn.Identity()
+        model.classifier = nn.Sequential(nn.Dropout(0.5), nn.Linear(flat, 96), nn.ReLU(), nn.Linear(96, 96), nn.ReLU(),
+                                         nn.Linear(96, num_classes))
+        return model
+    return run
+
+
 def awake(make):
     """A head that is not zero."""
     def run(**more):
@@ -148,6 +159,9 @@ NETS = {  # name: what it is, opset
     "resnet50": (image(calm(tv.resnet50)), 11),
     "mobilenet_v2": (image(calm(tv.mobilenet_v2)), 12),
     "mobilenet_v3_small": (image(tv.mobilenet_v3_small), 14),
+    "vgg11": (image(small_head(tv.vgg11, 512 * 4)), 13),
+    "vgg11_bn": (image(calm(small_head(tv.vgg11_bn, 512 * 4))), 15),
+    "alexnet": (image(small_head(tv.alexnet, 256)), 12),
     "squeezenet1_1": (image(tv.squeezenet1_1), 10),
     "densenet121": (image(calm(tv.densenet121)), 9),
     "shufflenet_v2": (image(calm(tv.shufflenet_v2_x0_5)), 16),

@@ -346,6 +346,8 @@ static void random_file(uint64_t *rng, struct ebb_str *out)
     ebb_str_add(out, "}\nsearcher: ");
     add_tagged(rng, wildness, "searcher", out);
     ebb_str_addc(out, '\n');
+    if (below(rng, 8)) /* searcher.early_stopping needs it */
+        ebb_str_printf(out, "min_validation_period: %d\n", (int)below(rng, 3 * wildness));
     if (below(rng, 2)) {
         ebb_str_add(out, "checkpoint_storage: ");
         add_tagged(rng, wildness, "checkpoint_storage", out);
@@ -353,7 +355,8 @@ static void random_file(uint64_t *rng, struct ebb_str *out)
     }
     for (size_t i = 0; i < exp_schema.count; i++) {
         const struct ebb_key *row = &exp_schema.rows[i];
-        static const char taken[] = "entrypoint hyperparameters searcher checkpoint_storage";
+        static const char taken[] =
+            "entrypoint hyperparameters searcher checkpoint_storage min_validation_period";
         if (!ebb_section_has(&here, row) ||
             ebb_words_find(taken, row->path, strlen(row->path), NULL) || below(rng, 4))
             continue;
