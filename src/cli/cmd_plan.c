@@ -103,6 +103,8 @@ struct settings {
     const char *output, *write_lp;
     struct study_how how;
     double in_rate, out_rate;
+    int64_t latency_ns;
+    uint64_t old_host_bytes, old_file_bytes;
     struct cli_list links;
     struct planner_tiers tiers;
     int64_t effort, seed;
@@ -137,6 +139,7 @@ static void fill_request(const struct settings *set, struct study_row *row)
     row->request.seed = (uint64_t)set->seed;
     row->request.write_lp = set->write_lp;
     row->request.tiers = set->tiers;
+    row->request.is_bounded = true;
 }
 
 /* Is one of the planners asked for of that kind? */
@@ -153,20 +156,21 @@ static bool asks_for(const struct settings *set, enum planner_flag flag)
 /* Lower tiers: each has room and rates, or neither. */
 static int read_tiers(struct settings *set)
 {
+    static const char *const names[] = {NULL, "host", "file"};
     struct planner_tiers *t = &set->tiers;
-    int code;
-    t->bytes[DEVICE_HOST] = set->host_bytes;
-    t->bytes[DEVICE_FILE] = set->file_bytes;
+    t->bytes[DEVICE_HOST] = set->host_bytes ? set->host_bytes : set->old_host_bytes;
+    t->bytes[DEVICE_FILE] = set->file_bytes ? set->file_bytes : set->old_file_bytes;
     t->links.out[DEVICE_HOST].bytes_per_ns = set->out_rate;
     t->links.in[DEVICE_HOST].bytes_per_ns = set->in_rate;
-    code = cli_read_links(&set->links, &t->links);
+    int code = cli_read_links(&set->links, &t->links);
     for (int k = DEVICE_HOST; k < DEVICE_TIERS && code < 0; k++) {
         bool has_out = t->links.out[k].bytes_per_ns > 0, has_in = t->links.in[k].bytes_per_ns > 0;
-        if ((t->bytes[k] > 0) != has_out || has_out != has_in)
-            code = k == DEVICE_HOST
-                       ? cli_usage_error("--host-bytes, --host-out and --host-in go together, or "
-                                         "--host-bytes and --link host=GB/s")
-                       : cli_usage_error("--file-bytes and --link file=GB/s go together");
+        if (t->bytes[k] > 0 && !(has_out && has_in))
+            code = cli_usage_error("--%s needs the rates of its link: --link %s=GB/s", names[k],
+                                   names[k]);
+        else if (t->bytes[k] == 0 && (has_out || has_in))
+            code = cli_usage_error("--link %s needs room there: --%s BYTES", names[k], names[k]);
+        t->links.out[k].latency_ns = t->links.in[k].latency_ns = (uint64_t)set->latency_ns;
     }
     return code;
 }
@@ -175,8 +179,8 @@ static int read_tiers(struct settings *set)
 static int refuse_unused(const struct settings *set)
 {
     if (planner_has_tiers(&set->tiers) && !asks_for(set, PLANNER_HOST))
-        return cli_usage_error("--host-bytes, --host-out and --host-in need --planner joint, floor "
-                               "or unified");
+        return cli_usage_error("--host and --file need a planner that copies: --planner unified, "
+                               "floor, belady, capuchin or joint");
     if (set->write_lp && !asks_for(set, PLANNER_LP))
         return cli_usage_error("--write-lp needs --planner best, ilp or joint: others have no "
                                "model");
@@ -257,7 +261,11 @@ static int run_plan(int argc, char **argv)
             "been\n"
             "proved by a checker. A star marks a proven optimum. For graphs budgets count "
             "activation\n"
-            "bytes.\n\n"
+            "bytes. With lower tiers (--host, --file) plans may copy, too: costs are times on the "
+            "null\n"
+            "device, copies beside the ops; the bound is on all plans that keep weights and "
+            "optimizer\n"
+            "state in tier 0.\n\n"
             "Verbs:\n"
             "  show        print a plan file step by step\n"
             "  sweep       overhead versus memory, all methods: CSV and chart\n"
@@ -270,12 +278,13 @@ static int run_plan(int argc, char **argv)
             "  ebb plan vgg16.json --ratio 0.9,0.8,0.7\n"
             "  ebb plan unet.json --planner best,chen_sqrtn,griewank --budget 4GiB\n"
             "  ebb plan step.trace --budget 48MiB -o step.plan\n"
-            "  ebb plan exp.yaml --ratio 0.5",
+            "  ebb plan exp.yaml --ratio 0.5\n"
+            "  ebb plan step.trace -p unified -r 0.3 --host 8GiB --link host=12",
         CLI_OPTION_ROWS(
             {"planner", 'p', CLI_LIST, &set.planners, "P[,P...]",
              "best (default), floor, all, all_ap, last, chen_sqrtn, chen_sqrtn_noap,\n"
-             "chen_greedy, chen_greedy_noap, griewank, rotor, knapsack, ilp, lp_round, joint, "
-             "unified"},
+             "chen_greedy, chen_greedy_noap, griewank, rotor, knapsack, ilp, lp_round; with\n"
+             "lower tiers: unified, floor, belady, capuchin, joint (up to 40 ops)"},
             {"ratio", 'r', CLI_LIST, &set.ratios, "R[,R...]",
              "budgets as fractions of the least peak without recomputation"},
             {"budget", 'b', CLI_LIST, &set.budgets, "B[,B...]",
@@ -287,18 +296,24 @@ static int run_plan(int argc, char **argv)
             {"time-limit", 0, CLI_DOUBLE, &set.how.time_limit, "S", "seconds per row (default 60)"},
             {"jobs", 'j', CLI_INT, &set.how.jobs, "N", "rows at a time (default: all cores)"},
             {"seed", 0, CLI_INT, &set.seed, "N", "of the search (default 0)"},
-            {"host-bytes", 0, CLI_BYTES, &set.host_bytes, "B",
-             "joint (up to about 65 ops), floor, unified: room on the host for offload"},
-            {"file-bytes", 0, CLI_BYTES, &set.file_bytes, "B", "floor, unified: room in a file"},
-            {"link", 0, CLI_LIST, &set.links, "TIER=GB/s", "rates both ways, as host=12,file=2"},
-            {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "rate to the host"},
-            {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "rate from the host"},
+            {"host", 0, CLI_BYTES, &set.host_bytes, "BYTES",
+             "unified, floor, belady, capuchin, joint: host memory for copies"},
+            {"file", 0, CLI_BYTES, &set.file_bytes, "BYTES", "the same: a file for copies"},
+            {"link", 0, CLI_LIST, &set.links, "TIER=GB/s",
+             "rates both ways of each tier given, as host=12,file=2"},
+            {"latency", 0, CLI_INT, &set.latency_ns, "NS", "of every copy (default 0)"},
+            {"host-bytes", 0, CLI_BYTES, &set.old_host_bytes, "BYTES", "the same as --host"},
+            {"file-bytes", 0, CLI_BYTES, &set.old_file_bytes, "BYTES", "the same as --file"},
+            {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "the way out of --link host=GB/s"},
+            {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "the way in of --link host=GB/s"},
             {"output", 'o', CLI_STRING, &set.output, "FILE", "write the plan of the first row"},
             {"write-lp", 0, CLI_STRING, &set.write_lp, "FILE",
              "ilp, best, joint: write the model for another solver, too"},
             {"json", 0, CLI_FLAG, &set.is_json, NULL, "one object per row"}),
         CLI_LIMITS(CLI_PLAN_LIMITS, {"effort", 0, 3}, {"seed", 0, 1e18}, {"host-out", 1e-6, 1e6},
-                   {"host-in", 1e-6, 1e6}),
+                   {"host-in", 1e-6, 1e6}, {"latency", 0, 1e12}),
+        CLI_NEEDS({"host-bytes", "!host"}, {"file-bytes", "!file"}, {"host-out", "!link"},
+                  {"host-in", "!link"}, {"latency", "host file host-bytes file-bytes"}),
         CLI_POSITIONAL(1, 64),
     };
     struct cli_args args;

@@ -288,6 +288,39 @@ static enum ebb_status run_all(struct sim_job *job, int threads, struct ebb_erro
     return status;
 }
 
+/* What no plan is faster than, for each trace and budget: rows of all policies share it. */
+static void bound_cell(void *context, size_t i)
+{
+    struct sim_job *job = context;
+    size_t log = i / job->budget_count, budget = i % job->budget_count;
+    size_t first = log * job->policy_count * job->budget_count + budget;
+    struct planner_tiers tiers = {.links = job->links};
+    double bound = 0;
+    memcpy(tiers.bytes, job->tier_bytes, sizeof tiers.bytes);
+    tiers.bytes[0] = job->rows[first].budget_bytes;
+    struct sim_row *row = &job->rows[first];
+    if (row->status == EBB_OK && !cli_interrupted())
+        row->status = planner_bound(row->log->trace, &tiers, 0, &bound, &row->err);
+    for (size_t p = 0; p < job->policy_count; p++)
+        job->rows[first + p * job->budget_count].bound_ns = bound;
+}
+
+static enum ebb_status find_bounds(struct sim_job *job, int threads, struct ebb_error *err)
+{
+    bool has_tiers = job->tier_bytes[DEVICE_HOST] || job->tier_bytes[DEVICE_FILE];
+    for (size_t l = 0; l < job->log_count; l++)
+        has_tiers = has_tiers && job->logs[l].trace->op_count <= FLOOR_OPS;
+    if (!has_tiers)
+        return EBB_OK;
+    EBB_TRY(ebb_parallel(threads, job->log_count * job->budget_count, bound_cell, job, err));
+    for (size_t i = 0; i < job->row_count; i++)
+        if (job->rows[i].status != EBB_OK) {
+            *err = job->rows[i].err;
+            return job->rows[i].status;
+        }
+    return EBB_OK;
+}
+
 /* ---- help
  * ----------------------------------------------------------------------------------------------------------
  */
@@ -306,6 +339,10 @@ static const char description[] =
     "\n"
     "Status: ok; oom (nothing left to evict); thrashed (more recomputation than --limit allows);\n"
     "refused (below the floor, the smallest budget for which a plan is known).\n"
+    "\n"
+    "With --host or --file there is a bound, too: no plan that keeps weights and optimizer state "
+    "in\n"
+    "tier 0 is faster, whoever makes it.\n"
     "\n"
     "Examples:\n"
     "  ebb trace make transformer -o gpt.trace\n"
@@ -358,7 +395,9 @@ static int run_command(struct sim_job *job, const struct settings *set, const st
         if (set->wants_floor || (log->trace->op_count <= FLOOR_OPS && !log->trace->is_graph))
             status = planner_floor(log->trace, &tiers, NULL, &log->floor_bytes, &err);
     }
-    EBB_THEN(status, run_all(job, set->jobs ? (int)set->jobs : ebb_cpu_count(), &err));
+    int threads = set->jobs ? (int)set->jobs : ebb_cpu_count();
+    EBB_THEN(status, run_all(job, threads, &err));
+    EBB_THEN(status, find_bounds(job, threads, &err));
     if (status != EBB_OK)
         return cli_report(&err);
     if (cli_interrupted()) {

@@ -26,6 +26,7 @@ struct sim_row {
     const struct mem_policy *policy; /* NULL: none */
     double ratio, seconds;
     uint64_t budget_bytes;
+    double bound_ns; /* with tiers: no plan is faster; 0: not looked for */
     struct exec_report report;
     enum ebb_status status;
     struct ebb_error err;
@@ -49,6 +50,8 @@ struct sim_job {
     struct device_config links;
 };
 
+/* Time over the bound, less 1; NaN without either. */
+double cli_sim_gap(const struct sim_row *row);
 void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row);
 void cli_sim_print_tables(const struct sim_job *job);
 enum ebb_status cli_sim_chart_file(const struct sim_job *job, const char *path,

@@ -46,6 +46,15 @@ static void write_tier(struct ebb_json_writer *w, const char *name, const struct
     ebb_jsonw_object_end(w);
 }
 
+double cli_sim_gap(const struct sim_row *row)
+{
+    const struct exec_report *r = &row->report;
+    if (r->result != EXEC_OK || row->bound_ns <= 0)
+        return NAN;
+    double gap = exec_overhead(r) * (double)r->base_ns / row->bound_ns - 1;
+    return gap > 0 ? gap : 0; /* rounding */
+}
+
 void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
 {
     const struct exec_report *r = &row->report;
@@ -77,6 +86,8 @@ void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
     ebb_jsonw_key_uint(w, "swapped_bytes", r->swapped_bytes);
     if (job->tier_bytes[DEVICE_HOST] || job->tier_bytes[DEVICE_FILE]) {
         ebb_jsonw_key_uint(w, "stall_ns", r->stall_ns);
+        ebb_jsonw_key_double(w, "lower_bound", row->bound_ns > 0 ? row->bound_ns : NAN);
+        ebb_jsonw_key_double(w, "gap", cli_sim_gap(row));
         write_tier(w, "host", job, DEVICE_HOST);
         write_tier(w, "file", job, DEVICE_FILE);
     }
@@ -117,6 +128,11 @@ static void table_of_log(const struct sim_job *job, size_t log)
                 cli_table_cell(table, "%s", exec_result_text(r->result));
         }
     }
+    if (row_at(job, log, 0, 0)->bound_ns > 0)
+        cli_table_cell(table, "(bound)");
+    for (size_t b = 0; b < job->budget_count && row_at(job, log, 0, 0)->bound_ns > 0; b++)
+        cli_table_cell(table, "%.4f",
+                       row_at(job, log, 0, b)->bound_ns / (double)job->logs[log].stats.base_ns);
     cli_table_out(table);
 }
 
@@ -137,6 +153,9 @@ static void describe(const struct sim_row *row)
            r->evictions_pressure, r->evictions_release,
            ebb_format_bytes(r->moved_bytes, a, sizeof a),
            ebb_format_bytes(r->swapped_bytes, b, sizeof b));
+    if (!isnan(cli_sim_gap(row)))
+        printf("  bound    no plan takes less than %s: %.1f %% above it\n",
+               ebb_format_ns((uint64_t)row->bound_ns, a, sizeof a), 100 * cli_sim_gap(row));
     if (r->stall_ns)
         printf("  stalls   %s waiting for copies\n", ebb_format_ns(r->stall_ns, a, sizeof a));
     if (r->why[0])

@@ -1,40 +1,107 @@
 /* cuts.c - rows and columns of the split program. */
 #include "planner/cuts.h"
 
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/heap.h"
+#include "mem/mem.h"
 
 #define NO_COL (-1)
-#define ALWAYS (-2) /* S is one: what cannot be made again and is read later */
+#define ALWAYS (-2) /* S is one: what cannot be had again and is read later */
+
+struct span {            /* an interval */
+    uint32_t begin, end; /* nodes that run first in it */
+    uint32_t node;       /* whose working set lies there when it ends */
+    bool is_run;         /* with copies: exactly the first run of `node` */
+};
 
 struct build {
     struct planner_cuts *cuts;
     struct planner_mip *mip;
     const struct planner_graph *g;
-    const uint32_t *at; /* instants */
-    uint32_t count;     /* of them; interval `count` holds what comes after the last */
+    const struct span *spans;
+    uint32_t count; /* of those that end in an instant; span `count` is what comes after the last */
     uint32_t *interval; /* node -> interval of its first run */
     uint32_t *last;     /* item -> last interval in which it can be of use */
     uint32_t *certain;  /* item -> last interval in which a first run reads it */
     int *s, *s_next;    /* item -> column of S at the begin and at the end of the interval */
     int *r;             /* node -> column of R in this interval */
+    const struct planner_tiers *tiers; /* NULL: nothing is copied */
+    bool *may_run;                     /* node -> it may run again */
+    uint32_t *deadline;                /* node -> last stage in which it may */
+    bool *stays;                       /* item -> in tier 0 as long as a first run reads it */
+    int *sent[DEVICE_TIERS], *sent_next[DEVICE_TIERS]; /* item -> column of C, as s */
+    int *in[DEVICE_TIERS];                             /* item -> column of I in this interval */
     double cost_scale, mem_scale, budget;
 };
 
-static void find_intervals(struct build *b)
+/* Lower tiers that an item can be copied to. */
+static bool has_room(const struct build *b, int tier, uint32_t i)
 {
-    for (uint32_t v = 0, k = 0; v < b->g->node_count; v++) {
-        while (k < b->count && b->at[k] < v)
-            k++;
-        b->interval[v] = k;
-    }
+    return b->tiers && !b->stays[i] && b->g->items[i].bytes <= b->tiers->bytes[tier];
 }
 
-static uint32_t interval_begin(const struct build *b, uint32_t k)
+/* With copies a version that was overwritten may come back, unless it persists: then it never left
+ * tier 0. */
+static void find_rules_with_copies(struct build *b)
 {
-    return k == 0 ? 0 : b->at[k - 1] + 1;
+    const struct planner_graph *g = b->g;
+    const struct plan_recipes *r = g->recipes;
+    for (uint32_t v = 0; v < g->node_count; v++) {
+        const struct trace_op *op = &g->trace->ops[g->nodes[v].op];
+        const struct plan_node *node = &r->nodes[v];
+        b->may_run[v] = !op->is_leaf && op->kind->purity != TRACE_ONCE;
+        b->deadline[v] = TRACE_NONE;
+        for (uint32_t k = 0; k < node->out_count; k++)
+            if (r->outs[node->out_first + k].version > 0 &&
+                r->storages[r->outs[node->out_first + k].storage].base != PLAN_NOWHERE)
+                b->may_run[v] = false;
+        for (uint32_t k = 0; k < node->in_count; k++) {
+            struct plan_ref in = r->ins[node->in_first + k];
+            uint32_t gone = plan_version_of(r, in.storage, in.version)->gone;
+            if (r->storages[in.storage].base != PLAN_NOWHERE && gone < b->deadline[v])
+                b->deadline[v] = gone;
+        }
+    }
+    for (uint32_t i = 0; i < g->item_count; i++)
+        b->stays[i] =
+            g->items[i].bytes == 0 || r->storages[g->items[i].storage].base != PLAN_NOWHERE;
+}
+
+static void find_rules(struct build *b)
+{
+    const struct planner_graph *g = b->g;
+    if (b->tiers) {
+        find_rules_with_copies(b);
+        return;
+    }
+    for (uint32_t v = 0; v < g->node_count; v++) {
+        b->may_run[v] = !g->nodes[v].is_fixed;
+        b->deadline[v] = g->nodes[v].deadline;
+    }
+    for (uint32_t i = 0; i < g->item_count; i++)
+        b->stays[i] = g->items[i].is_fixed;
+}
+
+/* With copies the first run of an instant's node is an interval of its own: what it reads has come
+ * before, what it makes goes after it, and what leaves meanwhile is in nobody's room. */
+static void find_spans(struct build *b, struct span *spans, const uint32_t *at, uint32_t count)
+{
+    uint32_t begin = 0;
+    b->spans = spans;
+    for (uint32_t k = 0; k < count; k++) {
+        if (b->tiers) {
+            spans[b->count++] = (struct span){begin, at[k], at[k], false};
+            begin = at[k];
+        }
+        spans[b->count++] = (struct span){begin, at[k] + 1, at[k], b->tiers != NULL};
+        begin = at[k] + 1;
+    }
+    spans[b->count] = (struct span){begin, b->g->node_count, TRACE_NONE, false};
+    for (uint32_t k = 0; k <= b->count; k++)
+        for (uint32_t v = spans[k].begin; v < spans[k].end; v++)
+            b->interval[v] = k;
 }
 
 /* Later items first: an item is of use while a reader can still run for something of use. */
@@ -50,9 +117,9 @@ static void find_last(struct build *b)
             const struct planner_node *node = &g->nodes[reader];
             if (b->interval[reader] > b->certain[i])
                 b->certain[i] = b->interval[reader];
-            for (uint32_t o = 0; o < node->out_count && !node->is_fixed; o++) {
+            for (uint32_t o = 0; o < node->out_count && b->may_run[reader]; o++) {
                 uint32_t later = b->last[node->out_first + o];
-                while (later > last && interval_begin(b, later) > node->deadline)
+                while (later > last && b->spans[later].begin > b->deadline[reader])
                     later--;
                 if (later > last)
                     last = later;
@@ -79,7 +146,7 @@ static void keep_columns(struct build *b, uint32_t k)
             b->s_next[i] = item->is_kept ? ALWAYS : NO_COL;
             continue;
         }
-        if (item->is_fixed && b->certain[i] > k)
+        if (b->stays[i] && b->certain[i] > k)
             b->s_next[i] = ALWAYS;
         else
             b->s_next[i] = planner_mip_col(b->mip, 0, 1, 0, true);
@@ -95,14 +162,96 @@ static void rerun_columns(struct build *b, uint32_t k)
         b->r[v] = NO_COL;
         for (uint32_t o = 0; o < node->out_count; o++)
             is_useful |= b->last[node->out_first + o] >= k;
-        if (b->interval[v] >= k || node->is_fixed || !is_useful ||
-            node->deadline < interval_begin(b, k))
+        if (b->interval[v] >= k || !b->may_run[v] || !is_useful || b->spans[k].is_run ||
+            b->deadline[v] < b->spans[k].begin)
             continue;
-        b->r[v] = planner_mip_col(b->mip, 0, 1, (double)node->cost * b->cost_scale, false);
+        double cost = b->tiers ? 0 : (double)node->cost * b->cost_scale; /* else: in d_k */
+        b->r[v] = planner_mip_col(b->mip, 0, 1, cost, false);
     }
 }
 
-/* S + R of an item from before the interval, at least `constant` + `other` (a column or NO_COL). */
+/* Columns of C past interval k and of I in it. */
+static void copy_columns(struct build *b, int tier, uint32_t k)
+{
+    const struct planner_graph *g = b->g;
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        uint32_t made = b->interval[g->items[i].node];
+        b->sent_next[tier][i] = b->in[tier][i] = NO_COL;
+        bool is_run = b->spans[k].is_run;
+        if (!has_room(b, tier, i) || made + is_run > k || k > b->last[i] || made == b->last[i])
+            continue;
+        b->sent_next[tier][i] = planner_mip_col(b->mip, 0, 1, 0, false);
+        if (made < k && !(is_run && planner_graph_reads(g, &g->nodes[b->spans[k].node], i)))
+            b->in[tier][i] = planner_mip_col(b->mip, 0, 1, 0, false);
+    }
+}
+
+/* What may be fetched and sent in interval k. */
+static void copy_rows(struct build *b, int tier, uint32_t begin)
+{
+    const struct planner_graph *g = b->g;
+    for (uint32_t i = 0; i < g->item_count && g->items[i].node < begin; i++) {
+        int before = b->sent[tier][i], after = b->sent_next[tier][i];
+        if (after < 0)
+            continue;
+        if (b->in[tier][i] >= 0)
+            planner_mip_at_most(b->mip, b->in[tier][i], after, NO_COL);
+        if (before >= 0)
+            planner_mip_at_most(b->mip, before, after, NO_COL);
+        planner_mip_row(b->mip, 0, PLANNER_INF);
+        planner_mip_term(b->mip, b->s[i], 1);
+        planner_mip_term(b->mip, b->r[g->items[i].node], 1);
+        for (int other = DEVICE_HOST; other < DEVICE_TIERS; other++)
+            planner_mip_term(b->mip, other == tier ? NO_COL : b->in[other][i], 1);
+        planner_mip_term(b->mip, after, -1);
+        planner_mip_term(b->mip, before, 1);
+    }
+}
+
+/* d_k, and what takes no longer than it. */
+static void time_rows(struct build *b, const struct span *span)
+{
+    const struct planner_graph *g = b->g;
+    uint32_t begin = span->begin, end = span->end;
+    double own = 0;
+    for (uint32_t v = begin; v < end; v++)
+        own += (double)g->nodes[v].cost * b->cost_scale;
+    int time = planner_mip_col(b->mip, own, span->is_run ? own : PLANNER_INF, 1, false);
+    if (!span->is_run)
+        planner_mip_row(b->mip, own, PLANNER_INF);
+    planner_mip_term(b->mip, span->is_run ? NO_COL : time, 1);
+    for (uint32_t v = 0; v < begin && !span->is_run; v++)
+        planner_mip_term(b->mip, b->r[v], -(double)g->nodes[v].cost * b->cost_scale);
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++)
+        for (int is_out = 0; is_out < 2 && b->tiers->bytes[tier] > 0; is_out++) {
+            const struct device_link *link =
+                is_out ? &b->tiers->links.out[tier] : &b->tiers->links.in[tier];
+            planner_mip_row(b->mip, 0, PLANNER_INF);
+            planner_mip_term(b->mip, time, 1);
+            for (uint32_t i = 0; i < g->item_count && g->items[i].node < end; i++) {
+                uint64_t bytes = g->trace->storages[g->items[i].storage].bytes;
+                double ns = floor(mem_copy_ns(link, bytes)) * b->cost_scale;
+                int after = b->sent_next[tier][i];
+                planner_mip_term(b->mip, is_out ? after : b->in[tier][i], -ns);
+                planner_mip_term(b->mip, is_out && after >= 0 ? b->sent[tier][i] : NO_COL, ns);
+            }
+        }
+}
+
+/* Everything about copies in interval k, before the rows of readers. */
+static void add_copies(struct build *b, uint32_t k)
+{
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++)
+        copy_columns(b, tier, k);
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++)
+        copy_rows(b, tier, b->spans[k].begin);
+    time_rows(b, &b->spans[k]);
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++)
+        ebb_swap(&b->sent[tier], &b->sent_next[tier], sizeof b->sent[tier]);
+}
+
+/* S + R + I of an item from before the interval, at least `constant` + `other` (a column or NO_COL).
+ */
 static void presence(struct build *b, uint32_t i, double constant, int other)
 {
     if (b->s[i] == ALWAYS)
@@ -110,6 +259,8 @@ static void presence(struct build *b, uint32_t i, double constant, int other)
     planner_mip_row(b->mip, constant, PLANNER_INF);
     planner_mip_term(b->mip, b->s[i], 1);
     planner_mip_term(b->mip, b->r[b->g->items[i].node], 1);
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS && b->tiers; tier++)
+        planner_mip_term(b->mip, b->in[tier][i], 1);
     planner_mip_term(b->mip, other, -1);
 }
 
@@ -117,7 +268,7 @@ static void presence(struct build *b, uint32_t i, double constant, int other)
 static void flow_rows(struct build *b, uint32_t k)
 {
     const struct planner_graph *g = b->g;
-    uint32_t begin = interval_begin(b, k), end = k < b->count ? b->at[k] + 1 : g->node_count;
+    uint32_t begin = b->spans[k].begin, end = b->spans[k].end;
     for (uint32_t i = 0; i < g->item_count && g->items[i].node < begin; i++) {
         bool is_read = false;
         for (uint32_t u = 0; u < g->items[i].use_count; u++) {
@@ -138,7 +289,7 @@ static void set_scales(struct build *b, uint64_t budget)
 {
     uint64_t unit = 0;
     for (uint32_t k = 0; k < b->count; k++)
-        unit = planner_gcd(unit, b->g->nodes[b->at[k]].workspace_bytes);
+        unit = planner_gcd(unit, b->g->nodes[b->spans[k].node].workspace_bytes);
     b->mem_scale = planner_mem_scale(b->g, &unit);
     b->budget = (double)(budget / unit * unit) * b->mem_scale;
 }
@@ -146,7 +297,7 @@ static void set_scales(struct build *b, uint64_t budget)
 static void memory_row(struct build *b, uint32_t k)
 {
     const struct planner_graph *g = b->g;
-    const struct planner_node *node = &g->nodes[b->at[k]];
+    const struct planner_node *node = &g->nodes[b->spans[k].node];
     double room = b->budget - (double)planner_graph_working_set(g, node) * b->mem_scale;
     planner_mip_row(b->mip, -PLANNER_INF, 0);
     for (uint32_t i = 0; i < node->out_first; i++) {
@@ -165,13 +316,18 @@ static void add_intervals(struct build *b)
 {
     for (uint32_t i = 0; i < b->g->item_count; i++)
         b->s[i] = NO_COL;
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS && b->tiers; tier++)
+        for (uint32_t i = 0; i < b->g->item_count; i++)
+            b->sent[tier][i] = NO_COL;
     for (uint32_t k = 0; k <= b->count; k++) {
         keep_columns(b, k);
         rerun_columns(b, k);
+        if (b->tiers)
+            add_copies(b, k);
         flow_rows(b, k);
         if (k < b->count)
             memory_row(b, k);
-        if (k < b->count)
+        if (k < b->count && !b->tiers)
             memcpy(b->cuts->s_col + (size_t)k * b->g->item_count, b->s_next,
                    b->g->item_count * sizeof *b->s_next);
         ebb_swap(&b->s, &b->s_next, sizeof b->s);
@@ -179,20 +335,23 @@ static void add_intervals(struct build *b)
 }
 
 enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct planner_graph *g,
-                                   uint64_t budget, const uint32_t *at, uint32_t count,
-                                   struct ebb_error *err)
+                                   uint64_t budget, const struct planner_tiers *tiers,
+                                   const uint32_t *at, uint32_t count, struct ebb_error *err)
 {
     struct ebb_arena build_arena = {0};
     size_t items = (size_t)g->item_count + 1, nodes = (size_t)g->node_count + 1;
     *cuts = (struct planner_cuts){.graph = g, .count = count, .cost_scale = planner_cost_scale(g)};
-    cuts->mip.offset = (double)g->base_cost * cuts->cost_scale;
+    cuts->mip.offset = tiers ? 0 : (double)g->base_cost * cuts->cost_scale;
     cuts->s_col = ebb_arena_calloc(&cuts->arena, (size_t)count + 1, items * sizeof *cuts->s_col);
     cuts->at = ebb_arena_calloc(&cuts->arena, (size_t)count + 1, sizeof *cuts->at);
+    struct span *spans = ebb_arena_calloc(&build_arena, 2 * (size_t)count + 1, sizeof *spans);
     struct build b = {.cuts = cuts,
                       .mip = &cuts->mip,
                       .g = g,
-                      .at = at,
-                      .count = count,
+                      .tiers = tiers,
+                      .may_run = ebb_arena_calloc(&build_arena, nodes, sizeof *b.may_run),
+                      .deadline = ebb_arena_calloc(&build_arena, nodes, sizeof *b.deadline),
+                      .stays = ebb_arena_calloc(&build_arena, items, sizeof *b.stays),
                       .interval = ebb_arena_calloc(&build_arena, nodes, sizeof *b.interval),
                       .r = ebb_arena_calloc(&build_arena, nodes, sizeof *b.r),
                       .last = ebb_arena_calloc(&build_arena, items, sizeof *b.last),
@@ -200,12 +359,18 @@ enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct plann
                       .s = ebb_arena_calloc(&build_arena, items, sizeof *b.s),
                       .s_next = ebb_arena_calloc(&build_arena, items, sizeof *b.s_next),
                       .cost_scale = cuts->cost_scale};
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++) {
+        int **columns[] = {&b.sent[tier], &b.sent_next[tier], &b.in[tier]};
+        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+            *columns[c] = ebb_arena_calloc(&build_arena, items, sizeof **columns[c]);
+    }
     enum ebb_status status = ebb_arena_status(&cuts->arena, err);
     EBB_THEN(status, ebb_arena_status(&build_arena, err));
     if (status == EBB_OK) {
         memcpy(cuts->at, at, count * sizeof *at);
+        find_rules(&b);
+        find_spans(&b, spans, at, count);
         set_scales(&b, budget);
-        find_intervals(&b);
         find_last(&b);
         add_intervals(&b);
         status = planner_mip_status(&cuts->mip, err);
@@ -258,136 +423,4 @@ void planner_cuts_extract(const struct planner_cuts *cuts, const double *x,
     planner_sched_clear(sched);
     for (uint32_t k = 0; k <= cuts->count; k++)
         extract_interval(cuts, x, k, sched);
-}
-
-/* ---- where to cut --------------------------------------------------------------------------- */
-
-/* Items that can be made again, cheapest per byte first. */
-static uint32_t sort_items(const struct planner_graph *g, struct planner_scored *list)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < g->item_count; i++) {
-        const struct planner_item *item = &g->items[i];
-        if (item->bytes > 0 && !item->is_fixed)
-            list[n++] =
-                (struct planner_scored){(double)g->nodes[item->node].cost / (double)item->bytes, i};
-    }
-    qsort(list, n, sizeof *list, planner_by_score);
-    return n;
-}
-
-static bool is_read_after(const struct planner_graph *g, uint32_t i, uint32_t t)
-{
-    const struct planner_item *item = &g->items[i];
-    return item->node <= t && (item->is_kept || planner_graph_last_use(g, item, 0) > t);
-}
-
-/* What must at least be run again because of the instant t alone: enough of what is read later, by
- * cost per byte, to make room. */
-static double price_of(const struct planner_graph *g, uint64_t budget, uint32_t t, uint64_t live,
-                       const struct planner_scored *list, uint32_t count)
-{
-    double price = 0;
-    double excess = (double)live - (double)budget;
-    for (uint32_t k = 0; k < count && excess > 0; k++) {
-        if (!is_read_after(g, list[k].item, t) || g->items[list[k].item].node == t ||
-            planner_graph_reads(g, &g->nodes[t], list[k].item))
-            continue;
-        double bytes = (double)g->items[list[k].item].bytes;
-        price += (excess < bytes ? excess : bytes) * list[k].score;
-        excess -= bytes;
-    }
-    return price;
-}
-
-/* Bytes at each first run when everything is kept as long as it is read. */
-static void live_bytes(const struct planner_graph *g, uint64_t *live)
-{
-    uint64_t now = 0;
-    for (uint32_t v = 0; v < g->node_count; v++) {
-        const struct planner_node *node = &g->nodes[v];
-        for (uint32_t o = 0; o < node->out_count; o++)
-            now += g->items[node->out_first + o].bytes;
-        live[v] = now + node->workspace_bytes;
-        for (uint32_t k = 0; k < node->in_count + node->out_count; k++) {
-            uint32_t i = planner_graph_port(g, node, k);
-            if (!is_read_after(g, i, v))
-                now -= g->items[i].bytes;
-        }
-    }
-}
-
-#define LOOKED_AT 400 /* nodes for which the price is computed */
-
-/* How dear room is while v runs: what the instant alone costs; where everything fits, a trifle. */
-static double score_of(const struct planner_graph *g, uint64_t budget, uint32_t v, uint64_t live,
-                       const struct planner_scored *list, uint32_t count)
-{
-    double trifle = 1e-9 * (double)g->base_cost * (double)live / ((double)budget + 1);
-    return trifle + (live > budget ? price_of(g, budget, v, live, list, count) : 0);
-}
-
-static void add_instant(uint32_t *at, uint32_t *count, uint32_t v)
-{
-    uint32_t k = *count;
-    for (uint32_t e = 0; e < *count; e++)
-        if (at[e] == v)
-            return;
-    for (; k > 0 && at[k - 1] > v; k--)
-        at[k] = at[k - 1];
-    at[k] = v;
-    (*count)++;
-}
-
-struct place { /* an instant, and how good it is */
-    uint32_t node;
-    double score;
-};
-
-enum ebb_status planner_cuts_choose(const struct planner_graph *g, uint64_t budget, uint32_t slices,
-                                    uint32_t *at, uint32_t *count, struct ebb_error *err)
-{
-    struct ebb_arena arena = {0};
-    uint64_t *live = ebb_arena_calloc(&arena, (size_t)g->node_count + 1, sizeof *live);
-    struct planner_scored *list = ebb_arena_calloc(&arena, g->item_count, sizeof *list);
-    enum ebb_status status = ebb_arena_status(&arena, err);
-    uint32_t first = 0;
-    *count = 0;
-    if (status != EBB_OK)
-        goto out;
-    live_bytes(g, live);
-    while (first < g->node_count && live[first] <= budget)
-        first++;
-    uint32_t span = g->node_count - first, items = sort_items(g, list);
-    uint32_t stride = 1 + span / LOOKED_AT;
-    struct place top[2] = {{0}};
-    for (uint32_t k = 0; k < slices && k < span; k++) {
-        uint32_t parts = slices < span ? slices : span;
-        uint32_t begin = first + (uint32_t)((uint64_t)span * k / parts);
-        uint32_t end = first + (uint32_t)((uint64_t)span * (k + 1) / parts);
-        struct place dearest = {begin, -1}, widest = {begin, -1};
-        for (uint32_t v = begin; v < end; v++) {
-            double width = (double)planner_graph_working_set(g, &g->nodes[v]);
-            if (width > widest.score)
-                widest = (struct place){v, width};
-            if ((v - begin) % stride != 0 && v + 1 != g->forward_count)
-                continue;
-            double score = score_of(g, budget, v, live[v], list, items);
-            if (score > dearest.score)
-                dearest = (struct place){v, score};
-        }
-        if (slices > 1) {
-            add_instant(at, count, dearest.node);
-            add_instant(at, count, widest.node);
-        }
-        if (dearest.score > top[0].score)
-            top[0] = dearest;
-        if (widest.score > top[1].score)
-            top[1] = widest;
-    }
-    for (int k = 0; k < 2 && span > 0; k++)
-        add_instant(at, count, top[k].node);
-out:
-    ebb_arena_fini(&arena);
-    return status;
 }

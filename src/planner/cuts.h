@@ -10,18 +10,39 @@
  *   S_k(i) <= S_(k-1)(i) + R_k(maker of i)      for items made before the interval
  *   S_(k-1)(i) + R_k(maker of i) >= 1           for every first run in k that reads i from before
  *   S_(k-1)(i) + R_k(maker of i) >= R_k(v)      for every rerun v that reads i from before
- *   working set of t_k + sum of bytes x S_k(i) over everything else <= budget */
+ *   working set of t_k + sum of bytes x S_k(i) over everything else <= budget
+ *
+ * With lower tiers, what can be copied may also come from there. Intervals are then times: from the
+ * end of the first run of t_(k-1) to the beginning of that of t_k, and that run itself, in which
+ * nothing runs again; d_k is the length. Per tier C_k(i) = part of i that was sent so far, I_k(i) =
+ * part that is fetched in the interval, and S_k(i) counts what of i has arrived, too: whatever a
+ * copy reads or fills, nobody else may have. What t_k reads does not come while it runs, what it
+ * makes does not go.
+ *   minimise sum of d_k
+ *   d_k >= first runs and reruns of the interval
+ *   d_k >= sum of I_k(i) x time of a copy of i          and the same of C_k(i) - C_(k-1)(i)
+ *   S_k(i) <= S_(k-1)(i) + R_k + I_k(i)                 and so in the two rows of readers
+ *   I_k(i) <= C_k(i),  C_k(i) - C_(k-1)(i) <= S_(k-1)(i) + R_k (+ I_k from other tiers)
+ * Why every plan is a point: bytes that are there, or that a copy fills or still reads, lie apart
+ * at any moment (waits W1 to W5), so the rows of memory hold. Of several copies of an item back
+ * that end in one interval one is counted; one that begins in the interval in which another ended
+ * is not: the item had as well stayed, in the bytes that it fills. So I_k <= 1. Of several
+ * copies out to one tier the first is counted, which every copy back follows. Persistent storages
+ * stay. What was written in place may be made again for the price of its first version, so the
+ * bound holds for plans that do so, too. */
 #ifndef EBB_PLANNER_CUTS_H
 #define EBB_PLANNER_CUTS_H
 
 #include "planner/graph.h"
 #include "planner/mip.h"
+#include "planner/planner.h"
 #include "planner/sched.h"
 
 struct planner_cuts {
     const struct planner_graph *graph;
     struct planner_mip
-        mip; /* objective: cost of what runs again, scaled; offset: every node once */
+        mip; /* objective: cost of what runs again, scaled; offset: every node once. With tiers:
+                the sum of d_k */
     double cost_scale;
     struct ebb_arena arena; /* owns the rest */
     uint32_t *at, count;    /* the instants */
@@ -35,10 +56,11 @@ struct planner_cuts {
 enum ebb_status planner_cuts_choose(const struct planner_graph *graph, uint64_t budget,
                                     uint32_t slices, uint32_t *at, uint32_t *count,
                                     struct ebb_error *err);
+/* tiers: NULL: nothing is copied. */
 enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct planner_graph *graph,
-                                   uint64_t budget, const uint32_t *at, uint32_t count,
-                                   struct ebb_error *err);
-/* The schedule a solution speaks of; it may need repair: memory is certain in the instants only. */
+                                   uint64_t budget, const struct planner_tiers *tiers,
+                                   const uint32_t *at, uint32_t count, struct ebb_error *err);
+/* The schedule a solution (without tiers) speaks of; it may need repair: memory is certain in the instants only. */
 void planner_cuts_extract(const struct planner_cuts *cuts, const double *x,
                           struct planner_sched *sched);
 /* Is item i kept past instant k? */

@@ -483,6 +483,9 @@ static enum ebb_status addresses(const struct early *e, struct plan *to, bool *i
     struct ebb_error why = {0};
     struct plan still = {0};
     uint64_t moved = 0, budget = e->tiers->bytes[0];
+    *is_found = to->exact_bytes; /* graph files: byte sums, no addresses */
+    if (*is_found)
+        return EBB_OK;
     enum ebb_status status = plan_copy(&still, to, &why);
     EBB_THEN(status, plan_assign_sliding(e->trace, to, budget, &moved, &why));
     *is_found = status == EBB_OK;

@@ -86,6 +86,8 @@ bool planner_graph_reads(const struct planner_graph *graph, const struct planner
 /* Workspace, inputs and outputs. */
 uint64_t planner_graph_working_set(const struct planner_graph *graph,
                                    const struct planner_node *node);
+/* May a copy bring the item back? It has one version and is no persistent leaf. */
+bool planner_graph_can_leave(const struct planner_graph *graph, const struct planner_item *item);
 /* Last node that reads the item; `otherwise` when none does. */
 uint32_t planner_graph_last_use(const struct planner_graph *graph, const struct planner_item *item,
                                 uint32_t otherwise);

@@ -58,9 +58,9 @@ void planner_job_bound(struct planner_job *job, double bound, enum planner_bound
 /* Solve, pack and prove: fills all of the result but bound, gap and names. */
 enum ebb_status planner_job_plan(const struct planner *planner, struct planner_job *job,
                                  struct planner_result *result, struct ebb_error *err);
-/* What a plan takes: its runs or, where it copies to the host, its time on the null device with the
- * request's link (plans of graph files do not run there: runs, and copies one after the other).
- * Moves inside the slab are not in it: see planner_result_price. */
+/* What a plan takes: its runs or, where it has copies, its time on the null device with the
+ * request's links. Plans of graph files have no addresses and do not run there: their copies go
+ * beside the ops, too, and whoever drops what is still being sent waits. */
 enum ebb_status planner_job_time(const struct planner_job *job, const struct plan *plan,
                                  uint64_t *ns, struct ebb_error *err);
 /* Addresses for copies below, if they find room; else they have none: byte sums fit all the same. */
@@ -79,6 +79,9 @@ double planner_result_price(const struct planner_request *request,
       PLANNER_HOST)                                                                                \
     X(unified, NULL, "keep, make again, or copy to host and file beside the ops: fastest of many", \
       unified, PLANNER_HOST)                                                                       \
+    X(belady, NULL, "what is read last leaves, by a copy beside the ops", policy, PLANNER_HOST)    \
+    X(capuchin, NULL, "copied where that ends before its next use, else made again", policy,       \
+      PLANNER_HOST)                                                                                \
     X(all, "CHECKPOINT_ALL", "every forward output is a checkpoint", all, PLANNER_FORWARD)         \
     X(all_ap, "CHECKPOINT_ALL_AP", "every articulation point is a checkpoint", all,                \
       PLANNER_FORWARD | PLANNER_AP)                                                                \
@@ -98,7 +101,7 @@ double planner_result_price(const struct planner_request *request,
     X(knapsack, NULL, "PyTorch's activation memory budget: 0/1 knapsack, then repair", knapsack,   \
       PLANNER_FORWARD)                                                                             \
     X(ilp, "OPTIMAL_ILP_GC", "Checkmate's published ILP", ilp, PLANNER_LP)                         \
-    X(joint, "POET", "recomputation and offload to the host together, by branch and cut", joint,   \
+    X(joint, "POET", "recomputation and copies together, by branch and cut: up to 40 ops", joint,  \
       PLANNER_HOST | PLANNER_LP)                                                                   \
     X(lp_round, "APPROX_DET_ROUND_LP_SWEEP", "its LP relaxation, rounded at thresholds", lp_round, \
       0)

@@ -1,30 +1,28 @@
-/* joint.c - recomputation and offload together (POET's problem, spec 12.5) on the conservation
- * model.
+/* joint.c - recomputation and copies together (POET's problem, spec 12.5) on the conservation model.
  *
- * A second commodity "on host" per item: sent in the stage that has it, fetched at the start of the
- * stage that needs it and counted there from its start. Time of a stage = max(compute, bytes in,
- * bytes out); the cost of the result is the sum, re-computed in integers from the solution. Small
- * graphs only: the model has four binaries per cell. The best schedule without offload is the
- * incumbent. */
+ * The model has one node per stage and links that carry one copy after the other (model_links.c); so
+ * it is for small graphs. It begins with what planner unified finds. Its answer becomes a plan whose
+ * copies are put beside the ops (early.c), and what that takes on the null device is its cost. The
+ * model lets a copy that is on its way take room by the part that has come: the time of the plan may
+ * be above the model's. The bound is that of the split program with an instant at every node, in
+ * integers (bound.c). */
 #include "planner/job.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/heap.h"
 #include "planner/model.h"
 
-#define MOST_BINARIES 9000
-#define MOST_NODES 65 /* beyond, the solver may end with nothing */
+#define MOST_NODES 40
 
 struct joint {
-    struct planner_link link;
     struct planner_job *job;
+    struct planner_tiers tiers; /* with the budget */
     struct planner_model model;
     struct ebb_arena arena;
-    uint64_t *fetch, *send, *row; /* bit rows */
-    bool is_solved;               /* job->made is the model's */
+    struct planner_transfers moves;
+    bool is_solved; /* job->made is the model's */
 };
 
 static bool is_one(const double *x, int col)
@@ -32,63 +30,110 @@ static bool is_one(const double *x, int col)
     return col >= 0 && x[col] > 0.5;
 }
 
-/* Bits of the solution; a send lands in the stage that has the item (its own when made in the
- * group). */
+/* Bits of the solution; a send lands in the stage that has the item. */
 static void read_solution(struct joint *j, const double *x)
 {
     struct planner_sched *s = &j->job->trial;
     const struct planner_graph *g = j->job->graph;
-    size_t rows = (size_t)s->stages * s->words;
-    planner_model_extract(&j->model, x, s);
-    memset(j->fetch, 0, rows * sizeof *j->fetch);
-    memset(j->send, 0, rows * sizeof *j->send);
-    for (uint32_t group = 0; group < j->model.groups.count; group++)
-        for (uint32_t i = 0; i < g->item_count; i++) {
-            size_t at = (size_t)group * g->item_count + i;
-            uint32_t stage = j->model.groups.begin[group];
-            if (is_one(x, j->model.in_col[at]))
-                planner_bit_set(j->fetch + (size_t)stage * s->words, i);
-            if (is_one(x, j->model.out_col[at])) {
-                uint32_t when = g->items[i].node > stage ? g->items[i].node : stage;
-                planner_bit_set(j->send + (size_t)when * s->words, i);
+    const struct planner_model *m = &j->model;
+    size_t bytes = (size_t)s->stages * s->words * sizeof *j->moves.row;
+    planner_model_extract(m, x, s);
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++) {
+        memset(j->moves.fetch[tier], 0, bytes);
+        memset(j->moves.send[tier], 0, bytes);
+        for (uint32_t t = 0; t < s->stages; t++)
+            for (uint32_t i = 0; i < g->item_count; i++) {
+                size_t at = (size_t)t * g->item_count + i, row = (size_t)t * s->words;
+                if (is_one(x, m->in_col[tier][at]))
+                    planner_bit_set(j->moves.fetch[tier] + row, i);
+                if (is_one(x, m->out_col[tier][at]))
+                    planner_bit_set(j->moves.send[tier] + row, i);
             }
-        }
+    }
 }
 
-static uint64_t transfer_ns(const struct joint *j, const uint64_t *row, double rate)
-{
-    const struct planner_graph *g = j->job->graph;
-    double ns = 0;
-    for (uint32_t i = 0; i < g->item_count; i++)
-        if (planner_bit(row, i))
-            ns += (double)g->items[i].bytes / rate + (double)j->link.latency_ns;
-    return (uint64_t)ceil(ns);
-}
-
-/* Exact time of the rows; UINT64_MAX when a stage does not fit or cannot run. */
-static uint64_t evaluate(struct joint *j)
+/* Can all stages run, in room that is there? */
+static bool is_valid(struct joint *j)
 {
     struct planner_sched *s = &j->job->trial;
-    const struct planner_link *link = &j->link;
-    uint64_t total = 0;
-    for (uint32_t group = 0; group < j->model.groups.count; group++) {
-        uint64_t compute = 0, in = 0, out = 0;
-        for (uint32_t t = j->model.groups.begin[group]; t < j->model.groups.begin[group + 1]; t++) {
-            struct planner_stage stage;
-            const uint64_t *fetch = j->fetch + (size_t)t * s->words;
-            for (uint32_t w = 0; w < s->words; w++)
-                j->row[w] = planner_row(s, t)[w] | fetch[w];
-            if (!planner_stage_eval(&j->job->ev, t, j->row, planner_row(s, t + 1), &stage) ||
-                stage.peak > j->job->budget)
-                return UINT64_MAX;
-            compute += stage.cost;
-            in += transfer_ns(j, fetch, link->in_bytes_per_ns);
-            out += transfer_ns(j, j->send + (size_t)t * s->words, link->out_bytes_per_ns);
-        }
-        uint64_t most = compute > in ? compute : in;
-        total += most > out ? most : out;
+    for (uint32_t t = 0; t < s->stages; t++) {
+        struct planner_stage stage;
+        const uint64_t *row = planner_transfers_row(s, &j->moves, t);
+        if (!planner_stage_eval(&j->job->ev, t, row, planner_row(s, t + 1), &stage) ||
+            stage.peak > j->job->budget)
+            return false;
     }
-    return total;
+    return true;
+}
+
+/* Addresses where the plan needs some: `plan` is as it was when there are none. */
+static enum ebb_status place(const struct joint *j, struct plan *plan, bool *is_placed,
+                             struct ebb_error *err)
+{
+    const struct planner_graph *g = j->job->graph;
+    struct ebb_error why = {0};
+    *is_placed = true;
+    if (g->exact_bytes)
+        return EBB_OK;
+    uint64_t budget = j->tiers.bytes[0];
+    enum ebb_status status = plan_assign_offsets(g->trace, plan, budget, NULL, &why);
+    if (status == EBB_EBUDGET)
+        status = plan_assign_sliding(g->trace, plan, budget, NULL, &why);
+    EBB_THEN(status, plan_assign_low(g->trace, plan, j->tiers.bytes, &why));
+    *is_placed = status == EBB_OK;
+    return status == EBB_OK || status == EBB_EBUDGET ? EBB_OK
+                                                     : ebb_fail(err, status, "%s", why.message);
+}
+
+/* The fastest plan so far, with copies or without; UINT64_MAX: there is none. */
+static uint64_t fastest(const struct planner_job *job)
+{
+    uint64_t ns = job->has_best ? job->best.cost : UINT64_MAX;
+    if (job->has_recorded && planner_job_has_plan(job) && job->recorded_cost < ns)
+        ns = job->recorded_cost;
+    return job->has_made && job->made_cost < ns ? job->made_cost : ns;
+}
+
+/* A plan with addresses becomes the answer if it is the fastest so far. */
+static enum ebb_status offer(struct joint *j, struct plan *plan, struct ebb_error *err)
+{
+    struct planner_job *job = j->job;
+    uint64_t ns;
+    plan->budget_bytes = j->tiers.bytes[0];
+    EBB_TRY(planner_job_time(job, plan, &ns, err));
+    if (ns >= fastest(job))
+        return EBB_OK;
+    ebb_swap(&job->made, plan, sizeof *plan);
+    job->has_made = true;
+    job->is_unplaced = job->graph->exact_bytes;
+    job->made_cost = ns;
+    snprintf(job->winner, sizeof job->winner, "joint");
+    return EBB_OK;
+}
+
+/* The solution as a plan: as it is, and with its copies beside the ops. */
+static enum ebb_status take(struct joint *j, struct ebb_error *err)
+{
+    struct planner_job *job = j->job;
+    struct plan plan = {0};
+    bool is_placed = false, is_found = false;
+    plan.exact_bytes = job->graph->exact_bytes;
+    plan.signature = job->graph->trace->signature;
+    enum ebb_status status = planner_sched_emit(&job->ev, &job->trial, &j->moves, &plan, err);
+    for (int late = 0; late < 2 && status == EBB_OK; late++) {
+        struct plan early = {0};
+        status = planner_early(job->graph->trace, &plan, &j->tiers, late, &early, &is_found, err);
+        if (is_found)
+            EBB_THEN(status, offer(j, &early, err));
+        j->is_solved |= is_found;
+        plan_fini(&early);
+    }
+    EBB_THEN(status, place(j, &plan, &is_placed, err));
+    if (is_placed)
+        EBB_THEN(status, offer(j, &plan, err));
+    plan_fini(&plan);
+    j->is_solved |= is_placed;
+    return status;
 }
 
 static enum ebb_status solve(struct joint *j, struct ebb_error *err)
@@ -96,76 +141,67 @@ static enum ebb_status solve(struct joint *j, struct ebb_error *err)
     struct planner_job *job = j->job;
     struct planner_mip_result result = {0};
     double scale = j->model.cost_scale;
+    uint64_t known = fastest(job);
     struct planner_mip_options options = {
-        .seconds = planner_job_time_left(job),
+        .seconds = 0.7 * planner_job_time_left(job), /* the bound comes after it */
         .ratio_gap = job->request->gap,
-        .cutoff = job->has_best ? (double)job->best.cost * scale * (1 - 1e-7) : PLANNER_INF};
+        .cutoff = known < UINT64_MAX ? (double)known * scale * (1 - 1e-7) : PLANNER_INF};
     EBB_TRY(planner_mip_solve(&j->model.mip, &options, &result, err));
     enum ebb_status status = EBB_OK;
     if (result.has_x) {
         read_solution(j, result.x);
-        uint64_t cost = evaluate(j);
-        if (cost != UINT64_MAX && (!job->has_best || cost < job->best.cost) &&
-            (!job->has_made || cost < job->made_cost)) {
-            struct planner_transfers transfers = {j->fetch, j->send, j->row};
-            plan_fini(&job->made);
-            status = planner_sched_emit(&job->ev, &job->trial, &transfers, &job->made, err);
-            job->has_made = job->is_unplaced = j->is_solved = status == EBB_OK;
-            job->made_cost = cost;
-            snprintf(job->winner, sizeof job->winner, "joint");
-        }
+        if (is_valid(j))
+            status = take(j, err);
     }
-    if (result.status == PLANNER_MIP_INFEASIBLE && job->has_best)
-        planner_job_bound(job, (double)job->best.cost * (1 - 1e-7), PLANNER_BOUND_JOINT);
-    else if (result.status == PLANNER_MIP_INFEASIBLE)
-        job->is_proven_infeasible = true;
-    else if (result.bound > 0 && result.bound < 1e20)
-        planner_job_bound(job, result.bound / scale * (1 - 1e-7), PLANNER_BOUND_JOINT);
+    j->is_solved |= result.status == PLANNER_MIP_INFEASIBLE; /* nothing better than without */
     planner_mip_result_fini(&result);
     return status;
 }
 
 static enum ebb_status joint_init(struct joint *j, struct ebb_error *err)
 {
-    const struct planner_graph *g = j->job->graph;
     const struct planner_sched *s = &j->job->trial;
     size_t rows = (size_t)s->stages * s->words;
-    j->fetch = ebb_arena_calloc(&j->arena, rows, sizeof *j->fetch);
-    j->send = ebb_arena_calloc(&j->arena, rows, sizeof *j->send);
-    j->row = ebb_arena_calloc(&j->arena, s->words, sizeof *j->row);
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++) {
+        j->moves.fetch[tier] = ebb_arena_calloc(&j->arena, rows, sizeof *j->moves.row);
+        j->moves.send[tier] = ebb_arena_calloc(&j->arena, rows, sizeof *j->moves.row);
+    }
+    j->moves.row = ebb_arena_calloc(&j->arena, s->words, sizeof *j->moves.row);
     EBB_TRY(ebb_arena_status(&j->arena, err));
-    return planner_model_build(&j->model, g,
-                               g->node_count <= 40 ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED,
-                               j->job->budget, &j->link, err);
+    return planner_model_build(&j->model, j->job->graph, PLANNER_LEVEL_FULL, j->job->budget,
+                               &j->tiers, err);
 }
 
-/* The way to the host, as the model has it. */
-static struct planner_link host_link(const struct planner_tiers *tiers)
-{
-    const struct device_link *out = &tiers->links.out[DEVICE_HOST],
-                             *in = &tiers->links.in[DEVICE_HOST];
-    return (struct planner_link){.out_bytes_per_ns = out->bytes_per_ns,
-                                 .in_bytes_per_ns = in->bytes_per_ns,
-                                 .latency_ns = in->latency_ns,
-                                 .host_bytes = tiers->bytes[DEVICE_HOST]};
-}
-
-/* The same budget without a host. */
+/* The same budget without lower tiers, and what the greedy planner makes of them: the model has to
+ * be faster than both. */
 static enum ebb_status find_incumbent(struct planner_job *job, struct ebb_error *err)
 {
     const struct planner_request *asked = job->request;
     struct planner_request quick = *asked;
     quick.effort = 0;
     quick.write_lp = NULL;
-    quick.tiers = (struct planner_tiers){0};
+    quick.tiers = planner_without_tiers(&asked->tiers);
     job->request = &quick;
     enum ebb_status status = planner_solve_best(job, err);
     job->request = asked;
+    uint64_t without = fastest(job);
+    if (!job->graph->exact_bytes)
+        EBB_THEN(status, planner_solve_unified(job, err));
+    if (status == EBB_OK && job->has_made && job->made_cost >= without) {
+        plan_fini(&job->made);
+        job->has_made = false;
+        job->made_cost = 0;
+    } else if (job->has_made) {
+        snprintf(job->winner, sizeof job->winner, "unified");
+    }
+    /* copies may help; bounds without them do not hold with them */
+    job->is_proven_infeasible = false;
+    job->is_timeout = false;
+    job->bound_class = PLANNER_BOUND_NONE;
+    job->lower_bound = 0;
     return status;
 }
 
-/* Solve the model where it is small enough. What it does not answer is not answered without copies
- * instead, unless that is proved to be as good. */
 static enum ebb_status with_copies(struct joint *j, struct ebb_error *err)
 {
     struct planner_job *job = j->job;
@@ -173,45 +209,31 @@ static enum ebb_status with_copies(struct joint *j, struct ebb_error *err)
     EBB_TRY(joint_init(j, err));
     if (path)
         EBB_TRY(planner_mip_write_lp(&j->model.mip, path, "joint model", err));
-    if (j->model.binary_count * 4 > MOST_BINARIES) {
-        planner_job_not_applicable(job, "too many ops for the joint model (about 65 at most)");
-        return EBB_OK;
-    }
     EBB_TRY(solve(j, err));
-    bool is_answered = j->is_solved || planner_job_is_close(job);
-    if (!is_answered && job->graph->node_count > MOST_NODES)
-        planner_job_not_applicable(
-            job, "no plan with copies found in time: the joint model takes about 65 ops");
-    else if (!is_answered && planner_job_has_plan(job))
-        snprintf(job->note, sizeof job->note, "no plan with copies found in time");
+    if (!j->is_solved && fastest(job) < UINT64_MAX)
+        snprintf(job->note, sizeof job->note, "the model was not solved in time");
     return EBB_OK;
 }
 
 enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *err)
 {
-    struct joint j = {.job = job, .link = host_link(&job->request->tiers)};
-    const struct planner_link *link = &j.link;
-    if (link->host_bytes == 0 || link->in_bytes_per_ns <= 0 || link->out_bytes_per_ns <= 0) {
-        planner_job_not_applicable(job, "needs a host: --host-bytes, --host-in, --host-out");
-        return EBB_OK;
-    }
-    if (!planner_mip_has_solver()) {
-        planner_job_not_applicable(job, "this build has no solver (coinor-libcbc-dev)");
+    struct joint j = {.job = job, .tiers = job->request->tiers};
+    const char *why = NULL;
+    j.tiers.bytes[0] = job->budget;
+    if (!planner_has_tiers(&j.tiers))
+        why = "needs a lower tier: --host or --file, and --link";
+    else if (job->graph->node_count > MOST_NODES)
+        why = "too many ops: the joint model is for up to 40; unified takes any number";
+    else if (!planner_mip_has_solver())
+        why = "this build has no solver (coinor-libcbc-dev)";
+    if (why) {
+        planner_job_not_applicable(job, why);
         return EBB_OK;
     }
     enum ebb_status status = find_incumbent(job, err);
-    bool is_free = job->has_best && job->best.cost == job->graph->base_cost;
-    job->is_proven_infeasible = job->budget < job->graph->max_in_out;
-    job->is_timeout = false; /* offload may still help */
-    if (is_free) {
-        job->bound_class = PLANNER_BOUND_JOINT;
-    } else { /* bounds without a host do not hold with one */
-        job->bound_class = PLANNER_BOUND_NONE;
-        job->lower_bound = 0;
-    }
-    if (status == EBB_OK && !is_free && !job->is_proven_infeasible)
+    if (status == EBB_OK && fastest(job) > job->graph->base_cost)
         status = with_copies(&j, err);
-    job->is_timeout = !job->has_best && !job->has_made && !job->is_proven_infeasible;
+    job->is_timeout = fastest(job) == UINT64_MAX;
     planner_model_fini(&j.model);
     ebb_arena_fini(&j.arena);
     return status;

@@ -60,6 +60,12 @@ uint64_t planner_graph_working_set(const struct planner_graph *g, const struct p
     return bytes;
 }
 
+bool planner_graph_can_leave(const struct planner_graph *g, const struct planner_item *item)
+{
+    const struct plan_storage *s = &g->recipes->storages[item->storage];
+    return s->base == PLAN_NOWHERE && s->version_count == 1;
+}
+
 uint32_t planner_graph_last_use(const struct planner_graph *g, const struct planner_item *item,
                                 uint32_t otherwise)
 {

@@ -98,7 +98,7 @@ static void add_cells(struct build *b)
                 continue;
             bool is_held =
                 !b->gr->can_rerun[item->node] && (item->is_kept || begin <= b->last_const[i]);
-            if (is_held) {
+            if (is_held && !(m->tiers && planner_graph_can_leave(g, item))) {
                 s[i] = PLANNER_CELL_ONE;
                 continue;
             }
@@ -112,7 +112,7 @@ static void add_cells(struct build *b)
                 is_useful |= b->last_group[g->nodes[v].out_first + o] >= group;
             if (v >= begin || !is_useful || !b->gr->can_rerun[v] || g->nodes[v].deadline < begin)
                 continue;
-            double cost = m->link ? 0 : (double)g->nodes[v].cost * m->cost_scale;
+            double cost = m->tiers ? 0 : (double)g->nodes[v].cost * m->cost_scale;
             r[v] = planner_mip_col(&m->mip, 0, 1, cost, false);
         }
     }
@@ -130,15 +130,17 @@ static void add_release(struct build *b, uint32_t node, int col, double coef)
     b->head[node] = (uint32_t)b->release_count++;
 }
 
-/* Presence of an item in a group: constant + S + N. */
+/* Presence of an item in a group: constant + S + N + IN. */
 struct presence {
     double constant;
-    int s, n, in; /* columns or -1 */
+    int s, n, in[DEVICE_TIERS]; /* columns or -1 */
 };
+
+static const struct presence nowhere = {.s = -1, .n = -1, .in = {-1, -1, -1}};
 
 static int column_count(const struct presence *p)
 {
-    return (p->s >= 0) + (p->n >= 0) + (p->in >= 0);
+    return (p->s >= 0) + (p->n >= 0) + (p->in[DEVICE_HOST] >= 0) + (p->in[DEVICE_FILE] >= 0);
 }
 
 /* Begin the row  lower <= P - sum of f[0..count) - other <= upper; `other` may be -1. */
@@ -150,7 +152,8 @@ static void presence_row(struct build *b, const struct presence *p, const int *f
                     upper >= PLANNER_INF ? upper : upper - p->constant);
     planner_mip_term(mip, p->s, 1);
     planner_mip_term(mip, p->n, 1);
-    planner_mip_term(mip, p->in, 1);
+    planner_mip_term(mip, p->in[DEVICE_HOST], 1);
+    planner_mip_term(mip, p->in[DEVICE_FILE], 1);
     for (size_t l = 0; l < count; l++)
         planner_mip_term(mip, f[l], -1);
     planner_mip_term(mip, other, -1);
@@ -160,7 +163,7 @@ static void presence_row(struct build *b, const struct presence *p, const int *f
 static void release_rest(struct build *b, uint32_t at, const struct presence *p, const int *f,
                          size_t count, int out, double size)
 {
-    const int columns[] = {p->s, p->n, p->in};
+    const int columns[] = {p->s, p->n, p->in[DEVICE_HOST], p->in[DEVICE_FILE]};
     double constant = p->constant - (out == PLANNER_CELL_ONE);
     if (constant != 0)
         add_release(b, at, -1, size * constant);
@@ -180,7 +183,8 @@ static void release_rest(struct build *b, uint32_t at, const struct presence *p,
 static void certain_rows(struct build *b, uint32_t i, const struct presence *p, uint32_t at,
                          int out)
 {
-    const struct presence one = {.constant = 1, .s = -1, .n = -1, .in = -1};
+    struct presence one = nowhere;
+    one.constant = 1;
     if (column_count(p) > 0)
         presence_row(b, p, NULL, 0, -1, 1, 1);
     release_rest(b, at, &one, NULL, 0, out, units(b, b->g->items[i].bytes));
@@ -217,82 +221,6 @@ static void item_rows(struct build *b, uint32_t group, uint32_t i, const struct 
     release_rest(b, last, p, f, f_count, out, size);
 }
 
-static int joint(const struct build *b, const int *cols, uint32_t group, uint32_t item)
-{
-    return group < b->gr->count ? cols[(size_t)group * b->g->item_count + item] : -1;
-}
-
-/* Host copies: H[g+1] <= H[g] + OUT[g]; IN[g] <= H[g]; OUT[g] <= S[g], or made here. */
-static void link_rows(struct build *b, uint32_t group, uint32_t i, const struct presence *p)
-{
-    struct planner_mip *mip = &b->m->mip;
-    if (!b->m->link)
-        return;
-    int h = joint(b, b->m->h_col, group, i), out = joint(b, b->m->out_col, group, i);
-    int next = joint(b, b->m->h_col, group + 1, i);
-    if (next >= 0)
-        planner_mip_at_most(mip, next, h, out);
-    if (h >= 0)
-        planner_mip_at_most(mip, joint(b, b->m->in_col, group, i), h, -1);
-    /* what is made anew only to be sent is no use: kept or made here for the first time */
-    const struct presence lasting = {p->constant, p->s, -1, -1};
-    if (out >= 0)
-        presence_row(b, &lasting, NULL, 0, out, 0, PLANNER_INF);
-}
-
-/* The time of a group: at least its compute, its bytes in and its bytes out; room on the host. */
-static void link_times(struct build *b, uint32_t group)
-{
-    struct planner_model *m = b->m;
-    const struct planner_graph *g = b->g;
-    const struct planner_link *link = m->link;
-    const struct {
-        const int *cols;
-        double rate;
-    } ways[] = {{m->in_col, link->in_bytes_per_ns}, {m->out_col, link->out_bytes_per_ns}};
-    double own = 0;
-    for (uint32_t v = b->gr->begin[group]; v < b->gr->begin[group + 1]; v++)
-        own += (double)g->nodes[v].cost;
-    int time = planner_mip_col(&m->mip, own * m->cost_scale, PLANNER_INF, 1, false);
-    planner_mip_row(&m->mip, own * m->cost_scale, PLANNER_INF);
-    planner_mip_term(&m->mip, time, 1);
-    for (uint32_t v = 0; v < g->node_count; v++)
-        planner_mip_term(&m->mip, rerun(b, group, v), -(double)g->nodes[v].cost * m->cost_scale);
-    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        planner_mip_row(&m->mip, 0, PLANNER_INF);
-        planner_mip_term(&m->mip, time, 1);
-        for (uint32_t i = 0; i < g->item_count; i++)
-            planner_mip_term(
-                &m->mip, joint(b, ways[w].cols, group, i),
-                -((double)g->items[i].bytes / ways[w].rate + (double)link->latency_ns) *
-                    m->cost_scale);
-    }
-    planner_mip_row(&m->mip, -PLANNER_INF, units(b, link->host_bytes));
-    for (uint32_t i = 0; i < g->item_count; i++)
-        planner_mip_term(&m->mip, joint(b, m->h_col, group, i), units(b, g->items[i].bytes));
-}
-
-/* Columns of the host's side. */
-static void add_link(struct build *b)
-{
-    struct planner_model *m = b->m;
-    const struct planner_graph *g = b->g;
-    for (uint32_t group = 0; group < b->gr->count; group++) {
-        for (uint32_t i = 0; i < g->item_count; i++) {
-            size_t at = (size_t)group * g->item_count + i;
-            m->h_col[at] = m->in_col[at] = m->out_col[at] = -1;
-            if (m->s_col[at] >= 0) {
-                m->h_col[at] = planner_mip_col(&m->mip, 0, 1, 0, true);
-                m->in_col[at] = planner_mip_col(&m->mip, 0, 1, 0, true);
-            }
-            if (group + 1 < b->gr->count && g->items[i].node < b->gr->begin[group + 1] &&
-                m->s_col[at + g->item_count] >= 0)
-                m->out_col[at] = planner_mip_col(&m->mip, 0, 1, 0, true);
-        }
-        link_times(b, group);
-    }
-}
-
 /* Where an item comes from in a group; false: nobody can need it there. */
 static bool find_presence(struct build *b, uint32_t group, uint32_t i, struct presence *p)
 {
@@ -300,7 +228,7 @@ static bool find_presence(struct build *b, uint32_t group, uint32_t i, struct pr
     const struct planner_item *item = &g->items[i];
     struct planner_mip *mip = &b->m->mip;
     uint32_t begin = b->gr->begin[group];
-    *p = (struct presence){.s = PLANNER_CELL_ZERO, .n = -1, .in = -1};
+    *p = nowhere;
     if (item->node >= begin) {
         p->constant = 1;
         b->made_const[item->node] += units(b, item->bytes);
@@ -319,8 +247,8 @@ static bool find_presence(struct build *b, uint32_t group, uint32_t i, struct pr
         planner_mip_term(mip, r, 1);
         planner_mip_term(mip, p->n, -1);
     }
-    if (b->m->link)
-        p->in = b->m->in_col[(size_t)group * g->item_count + i];
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS && b->m->tiers; tier++)
+        p->in[tier] = b->m->in_col[tier][(size_t)group * g->item_count + i];
     return column_count(p) > 0;
 }
 
@@ -343,7 +271,6 @@ static enum ebb_status add_item(struct build *b, uint32_t group, uint32_t i)
     if (item->use_count > MAX_USES && n == MAX_USES)
         return ebb_fail(b->err, EBB_ELIMIT, "planner: a storage with more than %d readers",
                         MAX_USES);
-    link_rows(b, group, i, &p);
     /* else it is there from begin to end */
     if (column_count(&p) > 0 || cell(b, group + 1, i) != PLANNER_CELL_ONE)
         item_rows(b, group, i, &p, k, n);
@@ -372,16 +299,22 @@ static void rerun_rows(struct build *b, uint32_t v, int u, int r)
     planner_mip_term(mip, r, transient);
 }
 
-/* What the first slot of a group finds: all that was kept into it or comes from the host. */
+/* What the first slot of a group finds: all that was kept into it, comes from below, or is on its
+ * way. */
 static void start_terms(struct build *b, uint32_t group)
 {
     const struct planner_graph *g = b->g;
+    struct planner_model *m = b->m;
     for (uint32_t i = 0; i < g->item_count; i++) {
         double size = -units(b, g->items[i].bytes);
+        size_t at = (size_t)group * g->item_count + i;
         if (g->items[i].node < b->gr->begin[group])
-            planner_mip_term(&b->m->mip, cell(b, group, i), size);
-        if (b->m->link)
-            planner_mip_term(&b->m->mip, joint(b, b->m->in_col, group, i), size);
+            planner_mip_term(&m->mip, cell(b, group, i), size);
+        for (int tier = DEVICE_HOST; tier < DEVICE_TIERS && m->tiers; tier++) {
+            planner_mip_term(&m->mip, m->in_col[tier][at], size);
+            planner_mip_term(&m->mip, m->coming_col[tier][at], size);
+            planner_mip_term(&m->mip, m->going_col[tier][at], size);
+        }
     }
 }
 
@@ -474,11 +407,11 @@ static enum ebb_status build(struct build *b, uint64_t budget)
 {
     struct planner_model *m = b->m;
     set_scales(b, budget);
-    m->mip.offset = m->link ? 0 : (double)b->g->base_cost * m->cost_scale;
+    m->mip.offset = m->tiers ? 0 : (double)b->g->base_cost * m->cost_scale;
     find_last_groups(b);
     add_cells(b);
-    if (m->link)
-        add_link(b);
+    if (m->tiers)
+        EBB_TRY(planner_model_links(m, b->err));
     for (uint32_t group = 0; group < b->gr->count; group++)
         EBB_TRY(add_group(b, group));
     return EBB_OK;
@@ -486,12 +419,12 @@ static enum ebb_status build(struct build *b, uint64_t budget)
 
 enum ebb_status planner_model_build(struct planner_model *model, const struct planner_graph *graph,
                                     enum planner_level level, uint64_t budget,
-                                    const struct planner_link *link, struct ebb_error *err)
+                                    const struct planner_tiers *tiers, struct ebb_error *err)
 {
     struct ebb_arena build_arena = {0};
     struct build b = {.m = model, .g = graph, .gr = &model->groups, .err = err};
     size_t items = (size_t)graph->item_count + 1, nodes = (size_t)graph->node_count + 1;
-    *model = (struct planner_model){.graph = graph, .link = link};
+    *model = (struct planner_model){.graph = graph, .tiers = tiers};
     enum ebb_status status = planner_groups_make(&model->groups, &model->arena, graph, level, err);
     size_t cells = model->groups.count * items;
     model->s_col = ebb_arena_calloc(&model->arena, cells, sizeof *model->s_col);
@@ -501,12 +434,6 @@ enum ebb_status planner_model_build(struct planner_model *model, const struct pl
     b.n_col = ebb_arena_calloc(&build_arena, items, sizeof *b.n_col);
     b.head = ebb_arena_calloc(&build_arena, nodes, sizeof *b.head);
     b.made_const = ebb_arena_calloc(&build_arena, nodes, sizeof *b.made_const);
-    int *host = link ? ebb_arena_calloc(&model->arena, 3 * cells, sizeof *host) : NULL;
-    if (host) {
-        model->h_col = host;
-        model->in_col = host + cells;
-        model->out_col = host + 2 * cells;
-    }
     EBB_THEN(status, ebb_arena_status(&model->arena, err));
     EBB_THEN(status, ebb_arena_status(&build_arena, err));
     EBB_THEN(status, build(&b, budget));

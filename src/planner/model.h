@@ -10,7 +10,9 @@
  * k_m that can run in g: P <= 1;  R[k_j] <= P - sum_{l<j} F_l;  S[g+1] <= P - sum_{l<m} F_l; and
  * the last consumer releases what is left and not kept: F_m = P - sum_{l<m} F_l - S[g+1]. No F is
  * needed before the last consumer that certainly runs. U[k] = U[k-1] + made(k) - released(k-1) <=
- * budget. */
+ * budget.
+ *
+ * With lower tiers P = S + R + IN, and the rest is rows of model_links.c. */
 #ifndef EBB_PLANNER_MODEL_H
 #define EBB_PLANNER_MODEL_H
 
@@ -38,11 +40,6 @@ enum ebb_status planner_groups_make(struct planner_groups *groups, struct ebb_ar
                                     const struct planner_graph *g, enum planner_level level,
                                     struct ebb_error *err);
 
-struct planner_link { /* the way to the host */
-    double out_bytes_per_ns, in_bytes_per_ns;
-    uint64_t latency_ns, host_bytes;
-};
-
 struct planner_model { /* all zero: none, which may be finished, too */
     const struct planner_graph *graph;
     struct ebb_arena arena; /* owns groups and columns */
@@ -53,20 +50,22 @@ struct planner_model { /* all zero: none, which may be finished, too */
     double mem_scale; /* bytes x scale = units of the model */
     double cost_scale;
     size_t binary_count;
-    /* Joint recomputation and offload only (NULL otherwise), indexed as s_col: a copy lies on the
-     * host when the group begins; it is fetched then (counted from the group's start); it is sent
-     * during the group. */
-    int *h_col, *in_col, *out_col;
-    const struct planner_link *link;
+    /* With lower tiers only (NULL otherwise), per tier, indexed as s_col: a copy is sent during the
+     * group; it has come when the group begins. */
+    int *out_col[DEVICE_TIERS], *in_col[DEVICE_TIERS];
+    int *coming_col[DEVICE_TIERS], *going_col[DEVICE_TIERS]; /* parts in flight: they take room */
+    const struct planner_tiers *tiers;
 };
 #define PLANNER_CELL_ZERO (-1)
 #define PLANNER_CELL_ONE (-2)
 
-/* With a link: time of a group = max(compute, bytes in, bytes out) and the objective is their sum.
- */
+/* tiers (may be NULL): what is sent and fetched goes beside the ops, over links that carry one copy
+ * after the other, and the objective is the time of all groups (model_links.c). */
 enum ebb_status planner_model_build(struct planner_model *model, const struct planner_graph *graph,
                                     enum planner_level level, uint64_t budget,
-                                    const struct planner_link *link, struct ebb_error *err);
+                                    const struct planner_tiers *tiers, struct ebb_error *err);
+/* Its part about copies, called while it is built: S and R have their columns. */
+enum ebb_status planner_model_links(struct planner_model *model, struct ebb_error *err);
 void planner_model_fini(struct planner_model *model);
 
 /* Columns to schedule (S rounded at 0.5), not yet evaluated. */

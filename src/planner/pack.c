@@ -68,7 +68,9 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum pa
                         "planner: evaluator says cost %llu peak %llu, checker %llu, %llu",
                         (unsigned long long)job->best.cost, (unsigned long long)job->best.peak,
                         (unsigned long long)report.cost_ns, (unsigned long long)report.peak_bytes);
-    result->cost = job->made_cost ? job->made_cost : report.cost_ns;
+    result->cost = job->made_cost;
+    if (result->cost == 0)
+        EBB_TRY(planner_job_time(job, plan, &result->cost, err));
     result->peak_bytes = report.peak_bytes;
     result->height_bytes = report.height_bytes;
     result->moved_bytes = report.moved_bytes;
@@ -97,29 +99,81 @@ static enum ebb_status time_on_null(const struct planner_job *job, const struct 
     return status;
 }
 
-static double copy_ns(const struct planner_job *job, const struct plan_step *step)
+/* The same of a plan without addresses: who drops what is still being sent waits for that. */
+struct byte_clock {
+    uint64_t now[DEVICE_STREAMS];
+    uint64_t *here,
+        *sent; /* storage -> its bytes are in tier 0; nobody reads them there any more */
+    uint64_t *below[DEVICE_TIERS]; /* storage -> its copy is whole */
+};
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void clock_copy(struct byte_clock *c, const struct planner_job *job,
+                       const struct plan_step *step)
 {
     const struct device_config *links = &job->request->tiers.links;
-    return mem_copy_ns(step->act == PLAN_SEND ? &links->out[step->tier] : &links->in[step->tier],
-                       job->graph->trace->storages[step->index].bytes);
+    bool is_out = step->act == PLAN_SEND;
+    uint32_t s = step->index;
+    uint64_t *now = &c->now[device_copy_stream((enum device_tier)step->tier, is_out)];
+    uint64_t waits = is_out ? c->here[s] : c->below[step->tier][s];
+    uint64_t ns = (uint64_t)mem_copy_ns(is_out ? &links->out[step->tier] : &links->in[step->tier],
+                                        job->graph->trace->storages[s].bytes);
+    *now = later(later(*now, c->now[DEVICE_COMPUTE]), waits) + ns;
+    if (is_out)
+        c->sent[s] = c->below[step->tier][s] = *now;
+    else
+        c->here[s] = *now;
+}
+
+static void clock_step(struct byte_clock *c, const struct planner_job *job,
+                       const struct plan_step *step)
+{
+    const struct trace *t = job->graph->trace;
+    uint64_t *now = &c->now[DEVICE_COMPUTE];
+    if (step->act == PLAN_SEND || step->act == PLAN_FETCH)
+        clock_copy(c, job, step);
+    if (step->act == PLAN_DROP)
+        *now = later(*now, c->sent[step->index]);
+    if (step->act != PLAN_RUN)
+        return;
+    const struct trace_op *op = &t->ops[step->index];
+    for (uint32_t k = 0; k < op->input_count; k++)
+        *now = later(*now, c->here[t->tensors[t->inputs[op->input_first + k]].storage]);
+    *now += op->cost_ns;
+}
+
+static enum ebb_status time_in_bytes(const struct planner_job *job, const struct plan *plan,
+                                     uint64_t *ns, struct ebb_error *err)
+{
+    struct ebb_arena arena = {0};
+    size_t count = (size_t)job->graph->trace->storage_count + 1;
+    struct byte_clock c = {.here = ebb_arena_calloc(&arena, count, sizeof *c.here),
+                           .sent = ebb_arena_calloc(&arena, count, sizeof *c.sent)};
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++)
+        c.below[tier] = ebb_arena_calloc(&arena, count, sizeof *c.below[tier]);
+    enum ebb_status status = ebb_arena_status(&arena, err);
+    *ns = 0;
+    for (size_t i = 0; i < plan->step_count && status == EBB_OK; i++)
+        clock_step(&c, job, &plan->steps[i]);
+    for (int s = 0; s < DEVICE_STREAMS; s++)
+        *ns = later(*ns, c.now[s]);
+    ebb_arena_fini(&arena);
+    return status;
 }
 
 enum ebb_status planner_job_time(const struct planner_job *job, const struct plan *plan,
                                  uint64_t *ns, struct ebb_error *err)
 {
-    uint64_t runs = 0;
-    double copies = 0;
-    for (size_t i = 0; i < plan->step_count; i++) {
-        const struct plan_step *step = &plan->steps[i];
-        if (step->act == PLAN_RUN)
-            runs += job->graph->trace->ops[step->index].cost_ns;
-        else if (step->act == PLAN_SEND || step->act == PLAN_FETCH)
-            copies += copy_ns(job, step);
-    }
-    if (copies > 0 && !job->graph->exact_bytes)
+    bool has_copies = false;
+    for (size_t i = 0; i < plan->step_count; i++)
+        has_copies |= plan->steps[i].act == PLAN_SEND || plan->steps[i].act == PLAN_FETCH;
+    if (has_copies && !job->graph->exact_bytes)
         return time_on_null(job, plan, ns, err);
-    *ns = runs + (uint64_t)copies;
-    return EBB_OK;
+    return time_in_bytes(job, plan, ns, err);
 }
 
 /* The recorded run becomes the answer. */

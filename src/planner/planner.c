@@ -337,6 +337,23 @@ static enum ebb_status run_orders(const struct planner *planner, const struct pl
     return status;
 }
 
+/* Planners that copy have no bound of their own; those that do not and have none gain this one. */
+static enum ebb_status bound_with_copies(const struct trace *trace,
+                                         const struct planner_request *request,
+                                         struct planner_result *result, struct ebb_error *err)
+{
+    static const double seconds[] = {0, 1, 5, 25}; /* by effort: of branch and cut */
+    struct planner_tiers tiers = request->tiers;
+    double limit = 0.3 * request->time_limit_s;
+    limit = limit < seconds[request->effort & 3] ? limit : seconds[request->effort & 3];
+    tiers.bytes[0] = request->budget_bytes;
+    if (!request->is_bounded || !planner_has_tiers(&tiers) || result->lower_bound > 0)
+        return EBB_OK;
+    EBB_TRY(planner_bound(trace, &tiers, limit, &result->lower_bound, err));
+    result->bound_class = result->lower_bound > 0 ? PLANNER_BOUND_JOINT : PLANNER_BOUND_NONE;
+    return EBB_OK;
+}
+
 enum ebb_status planner_run(const struct planner *planner, const struct trace *trace,
                             const struct planner_request *request, struct planner_result *result,
                             struct ebb_error *err)
@@ -356,6 +373,7 @@ enum ebb_status planner_run(const struct planner *planner, const struct trace *t
         status = run_order(planner, graph, request, &job, result, err);
         planner_job_fini(&job);
     }
+    EBB_THEN(status, bound_with_copies(trace, request, result, err));
     judge(result);
     result->seconds = (double)(ebb_clock_ns() - start_ns) * 1e-9;
     planner_graph_destroy(eager);

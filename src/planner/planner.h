@@ -32,7 +32,7 @@ enum planner_bound { /* what a lower bound is valid for */
                      PLANNER_BOUND_MERGED, /* schedules that run nothing again during the forward
                                               pass */
                      PLANNER_BOUND_FLOW,   /* every schedule of the published model */
-                     PLANNER_BOUND_JOINT,  /* the same with copies to the host */
+                     PLANNER_BOUND_JOINT,  /* plans with copies to lower tiers, too */
 };
 
 /* Parameters of single strategies; zero / NULL = their own default or sweep. */
@@ -99,6 +99,7 @@ struct planner_request {
     uint64_t seed;
     struct planner_params params;
     struct planner_tiers tiers; /* lower ones that plans may copy to; bytes 0: not there */
+    bool is_bounded; /* with tiers: a planner that has no bound of its own gets planner_bound's */
     const struct plan
         *warm; /* best: a plan for another budget, used as a seed; borrowed; may be NULL */
     const char *write_lp; /* write the model to this file instead of solving (ilp, best, joint) */
@@ -133,7 +134,7 @@ typedef enum ebb_status planner_solve_fn(struct planner_job *job, struct ebb_err
 
 enum planner_flag {
     PLANNER_PORTFOLIO = 1, /* tries both orders of updates and has other planners to fall back on */
-    PLANNER_HOST = 2,      /* reads the link: copies to the host */
+    PLANNER_HOST = 2,      /* copies to lower tiers where there are some */
     PLANNER_LP = 4,        /* has a model that write_lp writes */
     PLANNER_AP = 8,        /* only articulation points are candidates */
     PLANNER_FORWARD = 16,  /* needs a trace that says where the backward pass begins */
@@ -196,6 +197,14 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
                                 const struct planner_tiers *tiers, uint64_t floor_bytes,
                                 uint64_t seed, struct plan *plan, struct exec_report *report,
                                 bool *is_found, struct ebb_error *err);
+
+/* Nanoseconds that every plan takes, on the null device, which stays within tiers->bytes, whose first
+ * runs follow the trace, or the trace with updates as early as they can be, and make what is read
+ * later, and whose persistent leaves stay in tier 0: with homes below (tiers->homes) there is no
+ * bound, 0. Not below every op once. Of up to 40 ops the program is solved in integers, for no more
+ * than `seconds` in each order. */
+enum ebb_status planner_bound(const struct trace *trace, const struct planner_tiers *tiers,
+                              double seconds, double *bound, struct ebb_error *err);
 
 /* The floor and what it is compared with. Persistent leaves (plan.h) are reserved throughout. */
 struct planner_floor_facts {

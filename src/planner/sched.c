@@ -298,18 +298,37 @@ void planner_sched_trim(struct planner_eval *ev, struct planner_sched *s)
 /* ---- plan steps ----------------------------------------------------------------------------- */
 
 /* Of what is never made there is nothing to do, whatever a schedule keeps. */
-static enum ebb_status emit(const struct planner_graph *g, enum plan_act act, uint32_t item,
-                            struct plan *plan, struct ebb_error *err)
+static enum ebb_status emit_copy(const struct planner_graph *g, enum plan_act act, uint32_t item,
+                                 int tier, struct plan *plan, struct ebb_error *err)
 {
-    bool is_copy = act == PLAN_SEND || act == PLAN_FETCH || act == PLAN_FORGET;
     if (g->items[item].is_void)
         return EBB_OK;
     return plan_add(plan, act, g->items[item].storage,
-                    act == PLAN_PLACE || act == PLAN_SEND ? PLAN_NOWHERE : 0, is_copy ? 1 : 0, err);
+                    act == PLAN_PLACE || act == PLAN_SEND ? PLAN_NOWHERE : 0, (uint8_t)tier, err);
 }
 
-static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v, const uint64_t *in,
-                                const uint64_t *out, const uint64_t *send, struct plan *plan,
+static enum ebb_status emit(const struct planner_graph *g, enum plan_act act, uint32_t item,
+                            struct plan *plan, struct ebb_error *err)
+{
+    return emit_copy(g, act, item, 0, plan, err);
+}
+
+/* What v has just made and stage t sends. */
+static enum ebb_status emit_sends(const struct planner_sched *s,
+                                  const struct planner_transfers *transfers, uint32_t t, uint32_t v,
+                                  const uint64_t *in, struct plan *plan, struct ebb_error *err)
+{
+    const struct planner_node *node = &s->graph->nodes[v];
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++)
+        for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++)
+            if (planner_bit(transfers->send[tier] + (size_t)t * s->words, o) && !planner_bit(in, o))
+                EBB_TRY(emit_copy(s->graph, PLAN_SEND, o, tier, plan, err));
+    return EBB_OK;
+}
+
+static enum ebb_status emit_run(struct planner_eval *ev, const struct planner_sched *s, uint32_t t,
+                                uint32_t v, const uint64_t *in, const uint64_t *out,
+                                const struct planner_transfers *transfers, struct plan *plan,
                                 struct ebb_error *err)
 {
     const struct planner_graph *g = ev->graph;
@@ -319,9 +338,8 @@ static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v,
         if (!planner_bit(in, o) && (is_first || is_used(ev, o) || planner_bit(out, o)))
             EBB_TRY(emit(g, PLAN_PLACE, o, plan, err));
     EBB_TRY(plan_add(plan, PLAN_RUN, node->op, PLAN_NOWHERE, 0, err));
-    for (uint32_t o = node->out_first; send && o < node->out_first + node->out_count; o++)
-        if (planner_bit(send, o) && !planner_bit(in, o))
-            EBB_TRY(emit(g, PLAN_SEND, o, plan, err));
+    if (transfers)
+        EBB_TRY(emit_sends(s, transfers, t, v, in, plan, err));
     for (uint32_t k = 0; k < node->in_count; k++) {
         uint32_t i = g->ins[node->in_first + k];
         if (ev->last_use[i] == v && !planner_bit(out, i))
@@ -335,26 +353,36 @@ static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v,
 
 /* What comes back when stage t begins, and what leaves that is there already. */
 static enum ebb_status emit_transfers(const struct planner_sched *s,
-                                      const struct planner_transfers *transfers, uint32_t t,
-                                      struct plan *plan, struct ebb_error *err)
+                                      const struct planner_transfers *transfers, int tier,
+                                      uint32_t t, struct plan *plan, struct ebb_error *err)
 {
     const struct planner_graph *g = s->graph;
-    const uint64_t *fetch = transfers->fetch + (size_t)t * s->words;
-    const uint64_t *send = transfers->send + (size_t)t * s->words;
+    const uint64_t *fetch = transfers->fetch[tier], *send = transfers->send[tier];
+    size_t row = (size_t)t * s->words;
     for (uint32_t i = 0; i < g->item_count; i++) {
-        if (planner_bit(fetch, i)) {
+        if (planner_bit(fetch + row, i)) {
             bool is_last = true;
             for (uint32_t k = t + 1; k < s->stages && is_last; k++)
-                is_last = !planner_bit(transfers->fetch + (size_t)k * s->words, i);
+                is_last = !planner_bit(fetch + (size_t)k * s->words, i);
             EBB_TRY(emit(g, PLAN_PLACE, i, plan, err));
-            EBB_TRY(emit(g, PLAN_FETCH, i, plan, err));
+            EBB_TRY(emit_copy(g, PLAN_FETCH, i, tier, plan, err));
             if (is_last)
-                EBB_TRY(emit(g, PLAN_FORGET, i, plan, err));
-        } else if (planner_bit(send, i) && planner_bit(planner_row(s, t), i)) {
-            EBB_TRY(emit(g, PLAN_SEND, i, plan, err));
+                EBB_TRY(emit_copy(g, PLAN_FORGET, i, tier, plan, err));
+        } else if (planner_bit(send + row, i) && planner_bit(planner_row(s, t), i)) {
+            EBB_TRY(emit_copy(g, PLAN_SEND, i, tier, plan, err));
         }
     }
     return EBB_OK;
+}
+
+const uint64_t *planner_transfers_row(const struct planner_sched *s,
+                                      const struct planner_transfers *transfers, uint32_t t)
+{
+    size_t row = (size_t)t * s->words;
+    for (uint32_t w = 0; w < s->words; w++)
+        transfers->row[w] = planner_row(s, t)[w] | transfers->fetch[DEVICE_HOST][row + w] |
+                            transfers->fetch[DEVICE_FILE][row + w];
+    return transfers->row;
 }
 
 enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner_sched *s,
@@ -363,14 +391,11 @@ enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner
 {
     const struct planner_graph *g = s->graph;
     for (uint32_t t = 0; t < s->stages; t++) {
-        const uint64_t *in = planner_row(s, t), *out = planner_row(s, t + 1), *send = NULL;
-        if (transfers) {
-            for (uint32_t w = 0; w < s->words; w++)
-                transfers->row[w] = in[w] | transfers->fetch[(size_t)t * s->words + w];
-            EBB_TRY(emit_transfers(s, transfers, t, plan, err));
-            in = transfers->row;
-            send = transfers->send + (size_t)t * s->words;
-        }
+        const uint64_t *in = planner_row(s, t), *out = planner_row(s, t + 1);
+        for (int tier = DEVICE_HOST; tier < DEVICE_TIERS && transfers; tier++)
+            EBB_TRY(emit_transfers(s, transfers, tier, t, plan, err));
+        if (transfers)
+            in = planner_transfers_row(s, transfers, t);
         stage_begin(ev, t, in, out);
         if (!stage_close_runs(ev, t, in))
             return ebb_fail(err, EBB_EINTERNAL, "planner: stage %u needs an op that cannot run", t);
@@ -382,8 +407,8 @@ enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner
             }
         for (uint32_t w = 0; w <= t / 64; w++)
             for (uint64_t left = ev->run[w]; left; left &= left - 1)
-                EBB_TRY(emit_run(ev, t, w * 64 + (uint32_t)__builtin_ctzll(left), in, out, send,
-                                 plan, err));
+                EBB_TRY(emit_run(ev, s, t, w * 64 + (uint32_t)__builtin_ctzll(left), in, out,
+                                 transfers, plan, err));
     }
     return EBB_OK;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "device/device.h"
 #include "plan/plan.h"
 #include "planner/graph.h"
 
@@ -96,12 +97,16 @@ void planner_sched_trim(struct planner_eval *ev, struct planner_sched *s);
 enum ebb_status planner_sched_from_plan(struct planner_sched *s, const struct plan *plan,
                                         struct ebb_error *err);
 
-/* Copies to the host beside a schedule: bit rows as `keep` has. An item of fetch row t comes back
+/* Copies beside a schedule, per lower tier: bit rows as `keep` has. An item of fetch row t comes back
  * when stage t begins; one of send row t is sent in stage t, as soon as it is there. */
 struct planner_transfers {
-    const uint64_t *fetch, *send;
+    uint64_t *fetch[DEVICE_TIERS], *send[DEVICE_TIERS];
     uint64_t *row; /* scratch of one row */
 };
+
+/* What lies there when stage t begins and its copies have come: transfers->row. */
+const uint64_t *planner_transfers_row(const struct planner_sched *s,
+                                      const struct planner_transfers *transfers, uint32_t t);
 
 /* The register program as plan steps, without offsets. `transfers` may be NULL. */
 enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner_sched *s,

@@ -108,8 +108,13 @@ refused "allowed: an integer >= 0, <= 3" "$line" -r 0.5 --effort 7
 refused "a number >= 0.001, <=" "$line" -r 0.5 --time-limit 0
 refused "allowed: an integer >= 1, <= 4096" "$line" -r 0.5 --jobs 0
 refused "at most 1e6" "$line" -r 1e9
-refused "joint, floor or unified" "$line" -r 0.5 --host-bytes 64 --host-in 1 --host-out 1
-refused "go together" "$line" -r 0.5 -p joint --host-bytes 64
+refused "a planner that copies: --planner unified" "$line" -r 0.5 --host-bytes 64 --host-in 1 --host-out 1
+refused "--link host=GB/s" "$line" -r 0.5 -p joint --host-bytes 64
+refused "--link file=GB/s" "$line" -r 0.5 -p unified --host 64 --link host=1 --file 64
+refused "--host BYTES" "$line" -r 0.5 -p unified --link host=1
+refused "does nothing beside --link" "$line" -r 0.5 -p unified --host 64 --link host=1 --host-in 1
+refused "does nothing beside --host" "$line" -r 0.5 -p unified --host 64 --host-bytes 64 --link host=1
+refused "alone it does nothing" "$line" -r 0.5 -p unified --latency 5
 refused "have no model" "$line" -r 0.5 -p all --write-lp "$dir/x.lp"
 refused "allowed: an integer >= 1, <= 1000" sweep "$line" --points 0
 refused "ends in .svg" sweep "$line" --chart x.gif
@@ -121,7 +126,19 @@ refused "--batch is missing" maxbatch "$line"
 "$ebb" plan "$graphs/unit_linear_4.json" -r 0.5 --write-lp "$dir/m.lp" >/dev/null || fail "write-lp"
 grep -q "^Minimize" "$dir/m.lp" || fail "no LP file"
 row=$("$ebb" plan "$graphs/unit_linear_4.json" -b 3 -p joint --host-bytes 64 --host-in 1 --host-out 1 --json)
-[[ $row == *'"cost": 9'* && $row == *'"bound_class": "joint"'* ]] || fail "joint: $row"
+[[ $row == *'"cost": 1'[12]* && $row == *'"bound_class": "joint"'* ]] || fail "joint: $row"
+row=$("$ebb" plan "$graphs/unit_linear_4.json" -b 3 -p joint --host 64 --link host=10 --json)
+[[ $row == *'"cost": 9,'* && $row == *'"optimal": true'* ]] || fail "joint on a fast link: $row"
+
+# With lower tiers every row has a bound and a gap, and the old names of options mean the same.
+"$ebb" trace make chain --layers 12 -o "$dir/chain.trace" >/dev/null || fail "no chain"
+"$ebb" plan "$dir/chain.trace" -p unified,floor,belady,capuchin -r 0.6 --host 1GiB --link host=2 --json >"$dir/rows" || fail "tiers"
+[ "$(wc -l <"$dir/rows")" = 4 ] || fail "rows with tiers: $(<"$dir/rows")"
+grep -v '"bound_class": "joint", .*"gap": [0-9]' "$dir/rows" && fail "a row without bound or gap"
+"$ebb" plan "$dir/chain.trace" -p unified,floor,belady,capuchin -r 0.6 --host-bytes 1GiB --host-out 2 --host-in 2 --json |
+    sed 's/"seconds.*//' >"$dir/old"
+sed 's/"seconds.*//' "$dir/rows" | diff - "$dir/old" || fail "old names of options mean something else"
+"$ebb" plan "$dir/chain.trace" -p joint -r 0.6 --host 1GiB --link host=2 | grep -q "up to 40" || fail "joint does not say its limit"
 "$ebb" plan sweep "$graphs/unit_linear_4.json" -n 3 --segments 10 -o "$dir/s.csv" >/dev/null || fail "sweep"
 grep -q "^best," "$dir/s.csv" && grep -q "^dtr_eq," "$dir/s.csv" || fail "rows missing in the sweep"
 

@@ -95,6 +95,7 @@ cmp -s one two || fail "the same seed gives different rows"
 # swapping, sampling, small tensors
 expect 0 "$ebb" sim small.trace -p lru -r 0.9 --host 64MiB --host-rate 24 --file 1GiB --latency 100 --json
 [ "$(field swapped_bytes)" -gt 0 ] || fail "nothing was swapped: $(cat out)"
+[[ "$(field lower_bound)" =~ ^[0-9] && "$(field gap)" =~ ^[0-9] ]] || fail "no bound with tiers: $(cat out)"
 expect 0 "$ebb" sim random.trace -p dtr -r 0.8 --sampling --ignore-small --json
 
 # human output: a table with one line per policy, failures marked; one row tells everything

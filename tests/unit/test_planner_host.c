@@ -28,6 +28,7 @@ static void plan_with_host(const struct trace *trace, const char *planner, doubl
     planner_request_init(request);
     request->budget_bytes = (uint64_t)((double)stats.baseline_bytes * ratio);
     request->time_limit_s = 2;
+    request->is_bounded = true;
     request->tiers =
         (struct planner_tiers){.bytes[DEVICE_HOST] = UINT64_C(1) << 33,
                                .links = {.in[DEVICE_HOST].bytes_per_ns = bytes_per_ns,
@@ -49,11 +50,11 @@ static uint64_t time_on_null(const struct trace *trace, const struct plan *plan,
     struct exec_program *program;
     struct exec_report report;
     struct ebb_error err;
-    const struct exec_options options = {.plan = plan,
-                                         .budget_bytes = request->budget_bytes,
-                                         .tier_bytes[DEVICE_HOST] =
-                                             request->tiers.bytes[DEVICE_HOST],
-                                         .links = request->tiers.links};
+    const struct exec_options options = {
+        .plan = plan,
+        .budget_bytes = request->budget_bytes,
+        .tier_bytes = {0, request->tiers.bytes[DEVICE_HOST], request->tiers.bytes[DEVICE_FILE]},
+        .links = request->tiers.links};
     CHECK_OK(exec_program_create(&program, trace, EXEC_EBB, &err), &err);
     CHECK_OK(exec_run(program, &options, &report, &err), &err);
     exec_program_destroy(program);
@@ -129,23 +130,108 @@ TEST(floor__slow_host__is_left_alone)
     trace_destroy(trace);
 }
 
-/* Beyond the size that its model is made for: a plan with copies, or the limit by name; never a
- * plan without copies as if that were the answer. */
-TEST(joint__many_ops__copies_or_says_the_limit)
+/* Every planner that copies: its cost is what the null device takes, and no less than the bound. */
+TEST(planners_that_copy__cost_what_the_null_device_takes)
 {
-    static const uint32_t layers[] = {40, 100};
+    static const double rates[] = {20, 1};
+    struct trace *trace = chain(5);
+    size_t copying = 0;
+    for (size_t p = 0; p < planner_count; p++)
+        for (size_t k = 0; k < 2 && (planner_table[p].flags & PLANNER_HOST); k++) {
+            struct planner_request request;
+            struct planner_result result;
+            plan_with_host(trace, planner_table[p].name, 0.6, rates[k], &result, &request);
+            CHECK_EQ(result.status, PLANNER_OK);
+            copying += has_copies(&result.plan);
+            CHECK_EQ(result.cost, time_on_null(trace, &result.plan, &request));
+            CHECK_EQ(result.bound_class, PLANNER_BOUND_JOINT);
+            CHECK(result.lower_bound >= (double)result.base_cost);
+            CHECK((double)result.cost >= result.lower_bound);
+            CHECK(result.gap >= 0);
+            planner_result_fini(&result);
+        }
+    CHECK(copying > 4);
+    trace_destroy(trace);
+}
+
+/* The file alone is a tier like the host. */
+TEST(joint__file_alone__is_copied_to)
+{
+    struct trace *trace = chain(4);
+    struct planner_request request;
+    struct planner_result host, file;
+    struct ebb_error err;
+    plan_with_host(trace, "joint", 0.6, 20, &host, &request);
+    request.tiers.bytes[DEVICE_FILE] = request.tiers.bytes[DEVICE_HOST];
+    request.tiers.links.out[DEVICE_FILE] = request.tiers.links.out[DEVICE_HOST];
+    request.tiers.links.in[DEVICE_FILE] = request.tiers.links.in[DEVICE_HOST];
+    request.tiers.bytes[DEVICE_HOST] = 0;
+    CHECK_OK(planner_run(planner_find("joint"), trace, &request, &file, &err), &err);
+    CHECK_EQ(host.status, PLANNER_OK);
+    CHECK_EQ(file.status, PLANNER_OK);
+    CHECK(has_copies(&file.plan));
+    for (size_t i = 0; i < file.plan.step_count; i++)
+        if (file.plan.steps[i].act == PLAN_SEND)
+            CHECK_EQ(file.plan.steps[i].tier, DEVICE_FILE);
+    CHECK_EQ(file.cost, time_on_null(trace, &file.plan, &request));
+    planner_result_fini(&host);
+    planner_result_fini(&file);
+    trace_destroy(trace);
+}
+
+/* Never slower than the greedy planner or than without copies. */
+TEST(joint__is_no_slower_than_unified)
+{
+    static const double rates[] = {1, 20};
+    struct trace *trace = chain(4);
+    for (size_t k = 0; k < 2; k++) {
+        struct planner_request request;
+        struct planner_result joint, unified;
+        plan_with_host(trace, "joint", 0.5, rates[k], &joint, &request);
+        plan_with_host(trace, "unified", 0.5, rates[k], &unified, &request);
+        CHECK_EQ(joint.status, PLANNER_OK);
+        CHECK(unified.status != PLANNER_OK || joint.cost <= unified.cost);
+        planner_result_fini(&joint);
+        planner_result_fini(&unified);
+    }
+    trace_destroy(trace);
+}
+
+/* Beyond the size that its model is made for: the limit by name, never a plan as if that were the
+ * answer. */
+TEST(joint__many_ops__says_the_limit)
+{
+    static const uint32_t layers[] = {20, 100};
     for (size_t k = 0; k < 2; k++) {
         struct trace *trace = chain(layers[k]);
         struct planner_request request;
         struct planner_result result;
         plan_with_host(trace, "joint", 0.6, 10, &result, &request);
-        if (result.status == PLANNER_OK)
-            CHECK(has_copies(&result.plan));
-        else
-            CHECK(strstr(result.note, "65") != NULL);
+        CHECK_EQ(result.status, PLANNER_NOT_APPLICABLE);
+        CHECK(strstr(result.note, "up to 40") != NULL);
+        CHECK(result.lower_bound > 0);
         planner_result_fini(&result);
         trace_destroy(trace);
     }
+}
+
+/* State that lives below is not what the bound is about. */
+TEST(bound__homes_below__is_none)
+{
+    struct trace *trace = chain(4);
+    struct planner_tiers tiers = {
+        .bytes = {1 << 20, 1 << 30, 0},
+        .links = {.in[DEVICE_HOST].bytes_per_ns = 1, .out[DEVICE_HOST].bytes_per_ns = 1}};
+    struct plan_homes homes = {0};
+    struct ebb_error err;
+    double bound = -1;
+    CHECK_OK(planner_homes(trace, &tiers, 1, true, &homes, &err), &err);
+    CHECK(homes.count > 0);
+    tiers.homes = &homes;
+    CHECK_OK(planner_bound(trace, &tiers, 0, &bound, &err), &err);
+    CHECK(bound == 0);
+    plan_homes_fini(&homes);
+    trace_destroy(trace);
 }
 
 TEST_MAIN()
