@@ -123,6 +123,11 @@ struct early {
 
 /* ---- looking ---------------------------------------------------------------------------------- */
 
+static const struct plan_step *step_of(const struct early *e, const struct copy *c)
+{
+    return &e->plan.steps[c->step];
+}
+
 static uint64_t link_ns(const struct early *e, const struct plan_step *s, uint64_t bytes)
 {
     const struct device_config *links = &e->tiers->links;
@@ -229,6 +234,9 @@ static enum ebb_status look_at_steps(struct early *e, struct looking *l, struct 
             sums_add(&e->sums[k], i, i + 1, before[k] > after[k] ? before[k] : after[k]);
         e->clock[i + 1] = e->clock[i] + (s->act == PLAN_RUN ? e->trace->ops[s->index].cost_ns : 0);
     }
+    for (uint32_t s = 0; s < e->trace->storage_count; s++) /* what is kept is wanted at the end */
+        if (l->wants_user[s] && step_of(e, &e->copies[l->wants_user[s] - 1])->act == PLAN_FETCH)
+            e->copies[l->wants_user[s] - 1].user = (uint32_t)e->plan.step_count;
     return EBB_OK;
 }
 
@@ -252,11 +260,6 @@ static enum ebb_status look(struct early *e, struct ebb_error *err)
 }
 
 /* ---- moving ----------------------------------------------------------------------------------- */
-
-static const struct plan_step *step_of(const struct early *e, const struct copy *c)
-{
-    return &e->plan.steps[c->step];
-}
 
 static bool has_room(const struct early *e, int tier, size_t first, size_t end, uint64_t bytes)
 {
@@ -306,8 +309,8 @@ static void move_sends(struct early *e)
         struct copy *here = number ? &e->copies[number - 1] : NULL;
         if (here && !here->is_done && step_of(e, here)->act == PLAN_SEND)
             put_send(e, here, at, &link_free[step_of(e, here)->tier]); /* no later */
-        bool is_new_moment = at == 0 || e->clock[at] != e->clock[at - 1];
-        for (int k = DEVICE_HOST; k < DEVICE_TIERS && is_new_moment; k++)
+        bool is_last_moment = e->clock[at] != e->clock[at + 1];        /* before time passes */
+        for (int k = DEVICE_HOST; k < DEVICE_TIERS && is_last_moment; k++)
             while (link_free[k] <= e->clock[at]) {
                 struct copy *c = next_send(e, at, k, &first);
                 if (!c)

@@ -289,6 +289,27 @@ static enum ebb_status play_cheapest(struct search *s, uint64_t budget, uint64_t
     return EBB_OK;
 }
 
+enum ebb_status planner_floor_once(struct plan_recipes *graph, const struct planner_tiers *tiers,
+                                   int variant, bool is_patient, const uint8_t *ways,
+                                   struct plan *plan, bool *is_won, struct ebb_error *err)
+{
+    struct search s = {.graph = graph, .tiers = *tiers, .aim = UINT64_MAX};
+    struct floor_game game;
+    s.has_tiers = planner_has_tiers(tiers);
+    struct floor_rules rules = rules_for(&s, tiers->bytes[0], variant, work_for(graph) / 2);
+    rules.ways = ways;
+    rules.is_patient = is_patient;
+    EBB_TRY(planner_floor_play(graph, &rules, &game, err));
+    *is_won = game.is_won;
+    ebb_swap(plan, &game.plan, sizeof *plan);
+    plan->signature = graph->trace->signature;
+    plan->exact_bytes = graph->exact_bytes;
+    plan->budget_bytes = tiers->bytes[0];
+    snprintf(plan->planner, sizeof plan->planner, "floor");
+    planner_floor_game_fini(&game);
+    return EBB_OK;
+}
+
 /* The graph in one order. */
 static enum ebb_status search_order(struct search *s, const struct trace *trace,
                                     const struct planner_tiers *tiers, bool is_eager,

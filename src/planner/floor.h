@@ -47,14 +47,28 @@ struct floor_rules {
     unsigned demands;                  /* OR of planner_demand */
     const struct planner_fate *fates;  /* storage -> what becomes of it; NULL: games decide */
     const float *dear; /* storage -> how many times dearer it is than it looks; NULL: none is */
-    int variant;       /* how victims are compared: below FLOOR_VARIANTS a rule, above shaken */
+    /* Use (plan_recipes.uses) -> how the storage may be gone until then, OR of mem_way,
+     * FLOOR_FIRST and FLOOR_SKIP; NULL: as it likes. */
+    const uint8_t *ways;
+    int variant; /* how victims are compared: below FLOOR_VARIANTS a rule, above shaken */
+    bool
+        is_patient; /* what is on the way back to something absent is of use, and what an op is about
+                        to make unrecoverable may leave by a copy */
 };
 #define FLOOR_VARIANTS 3
+#define FLOOR_FIRST 8 /* it leaves before others */
+#define FLOOR_SKIP 16 /* it is not made until it is read, where its op can do without */
+#define FLOOR_ANY (MEM_DROP | MEM_HOST | MEM_FILE)
 
 enum ebb_status planner_floor_play(const struct plan_recipes *graph,
                                    const struct floor_rules *rules, struct floor_game *game,
                                    struct ebb_error *err);
 void planner_floor_game_fini(struct floor_game *game);
+
+/* One game at tiers->bytes[0] with those ways: its steps, without addresses. */
+enum ebb_status planner_floor_once(struct plan_recipes *graph, const struct planner_tiers *tiers,
+                                   int variant, bool is_patient, const uint8_t *ways,
+                                   struct plan *plan, bool *is_won, struct ebb_error *err);
 
 /* ---- checkpoints of blocks ------------------------------------------------------------------- */
 

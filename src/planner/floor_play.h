@@ -35,10 +35,11 @@ struct floor_play {
     struct floor_game *game;
     struct ebb_error *err;
     uint8_t *is_resident;
-    uint32_t *version;  /* storage -> that lies there */
-    uint32_t *pins;     /* storage -> nodes that hold it right now */
-    uint32_t *targeted; /* storage -> levels run for it */
-    uint32_t *use_at;   /* storage -> index of its first use at or after the stage */
+    uint32_t *version;    /* storage -> that lies there */
+    uint32_t *pins;       /* storage -> nodes that hold it right now */
+    uint32_t *targeted;   /* storage -> levels run for it */
+    uint8_t *is_restored; /* storage -> the node about to run ends its recipe (patient games) */
+    uint32_t *use_at;     /* storage -> index of its first use at or after the stage */
     uint32_t *next, *prev, heads[FLOOR_LISTS]; /* residents that are not persistent, by size */
     uint8_t *list_of;                          /* storage -> its list */
     uint32_t *mark, stamp;                     /* nodes seen by a walk */

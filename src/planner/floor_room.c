@@ -140,7 +140,8 @@ static uint32_t helper_use(struct floor_play *w, uint32_t s)
         const struct plan_node *node = &g->nodes[g->uses[st->use_first + u]];
         for (uint32_t k = 0; k < node->out_count && node->is_replayable; k++) {
             uint32_t out = g->outs[node->out_first + k].storage;
-            if (out != s && st->bytes <= g->storages[out].bytes / HELPER) {
+            bool is_absent = w->rules->is_patient && !w->is_resident[out] && !w->copy[out];
+            if (out != s && (is_absent || st->bytes <= g->storages[out].bytes / HELPER)) {
                 uint32_t use = planner_floor_main_use(w, out);
                 first = use < first ? use : first;
             }
@@ -238,12 +239,26 @@ static enum ebb_status recovery_cost(struct floor_play *w, uint32_t s, uint32_t 
     return EBB_OK;
 }
 
+/* How s may be gone until it is read next. */
+static unsigned ways_of(const struct floor_play *w, uint32_t s)
+{
+    const struct plan_storage *st = &w->g->storages[s];
+    uint32_t use = w->use_at[s];
+    if (!w->rules->ways)
+        return FLOOR_ANY;
+    while (use < st->use_count && w->g->uses[st->use_first + use] < w->stage)
+        use++;
+    return use < st->use_count ? w->rules->ways[st->use_first + use] : FLOOR_ANY;
+}
+
 /* Time to copy s to a tier, if it is not there, and back; INFINITY: it does not fit. */
 static double copy_cost_in(const struct floor_play *w, uint32_t s, uint8_t tier)
 {
     const struct planner_tiers *t = w->rules->tiers;
     uint64_t bytes = w->g->storages[s].bytes, more = w->copy[s] ? 0 : bytes;
     if ((w->rules->demands & PLANNER_NO_COPIES) && !w->g->storages[s].home)
+        return INFINITY;
+    if (!(ways_of(w, s) >> tier & 1))
         return INFINITY;
     if (t->bytes[tier] == 0 || more > t->bytes[tier] - w->low_sum[tier])
         return INFINITY;
@@ -271,7 +286,8 @@ static bool has_recipe(const struct floor_play *w, uint32_t s)
 {
     uint32_t expire = plan_version_of(w->g, s, w->version[s])->expire;
     if ((w->rules->demands & PLANNER_NOTHING_AGAIN) ||
-        (w->rules->fates && w->rules->fates[s].way == PLANNER_INPUT))
+        (w->rules->fates && w->rules->fates[s].way == PLANNER_INPUT) ||
+        !(ways_of(w, s) & MEM_DROP) || w->is_restored[s])
         return false;
     return expire != 0 && expire >= w->stage;
 }
@@ -374,7 +390,8 @@ static void list_candidates(struct floor_play *w, unsigned low, unsigned high, u
             one->weight = weight_of(w, w->g->storages[s].bytes, ahead, need);
             bool is_copied;
             uint64_t price = price_of(w, s, &is_copied);
-            one->score = ahead == UINT64_MAX ? -1 : ((double)price + 1) / one->weight;
+            bool is_first = ahead == UINT64_MAX || (ways_of(w, s) & FLOOR_FIRST);
+            one->score = is_first ? -1 : ((double)price + 1) / one->weight;
             one->is_exact = is_copied;
         }
     }

@@ -184,9 +184,15 @@ static enum ebb_status bring(struct floor_play *w, uint32_t n, bool *is_done)
     uint32_t wants = node->in_count + (w->depth == 0 ? node->restore_count : 0);
     for (uint32_t round = 0;; round++) {
         let_go(w, frame);
-        for (uint32_t i = 0; i < wants && round > 0; i++)
-            if (planner_floor_have(w, wanted_by(g, node, i)))
-                EBB_TRY(hold(w, wanted_by(g, node, i).storage));
+        for (uint32_t i = 0; i < wants && round > 0; i++) {
+            struct plan_ref ref = wanted_by(g, node, i);
+            if (!planner_floor_have(w, ref))
+                continue;
+            if (w->rules->is_patient && i >= node->in_count)
+                w->is_restored[ref.storage] = 1;
+            else
+                EBB_TRY(hold(w, ref.storage));
+        }
         EBB_TRY(fetch(w, node, is_done));
         w->stack_count = 0;
         uint32_t later = 0; /* fetched and gone again: the next round holds the others */
@@ -216,6 +222,17 @@ static enum ebb_status bring(struct floor_play *w, uint32_t n, bool *is_done)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* Is an output made when its node runs for the first time? */
+static bool is_made_first(const struct floor_play *w, const struct plan_node *node,
+                          const struct plan_storage *st)
+{
+    if (st->base != PLAN_NOWHERE)
+        return true;
+    bool is_skipped = w->rules->ways && st->use_count > 0 && node->is_replayable &&
+                      node->can_skip && (w->rules->ways[st->use_first] & FLOOR_SKIP);
+    return st->use_count > 0 && !is_skipped;
+}
+
 /* Which outputs are made: at the main level all that anybody will read; below, those the levels
  * want. Returns the bytes they need; *extra: workspace and scratch for the others. */
 static uint64_t plan_outputs(struct floor_play *w, const struct plan_node *node, uint64_t *extra)
@@ -230,7 +247,7 @@ static uint64_t plan_outputs(struct floor_play *w, const struct plan_node *node,
         if (out.version > 0)
             continue;
         bool wanted = !w->is_resident[out.storage] &&
-                      (w->depth == 0 ? st->use_count > 0 || st->base != PLAN_NOWHERE
+                      (w->depth == 0 ? is_made_first(w, node, st)
                                      : is_wanted(w, &w->levels[w->depth - 1], out));
         if (wanted) {
             w->placing[w->placing_count++] = out.storage;
@@ -331,6 +348,8 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
         }
     }
     let_go(w, frame);
+    for (uint32_t i = 0; i < node->restore_count && w->depth == 0; i++)
+        w->is_restored[g->restores[node->restore_first + i].storage] = 0;
     if (w->depth == 0)
         w->stage++;
     else
@@ -426,6 +445,7 @@ static enum ebb_status allocate(struct floor_play *w)
     w->version = ebb_arena_calloc(a, storages, 4);
     w->pins = ebb_arena_calloc(a, storages, 4);
     w->targeted = ebb_arena_calloc(a, storages, 4);
+    w->is_restored = ebb_arena_calloc(a, storages, 1);
     w->use_at = ebb_arena_calloc(a, storages, 4);
     w->next = ebb_arena_calloc(a, storages, 4);
     w->prev = ebb_arena_calloc(a, storages, 4);

@@ -5,7 +5,8 @@
  * the part of it that no op hides, and that is known only when all copies have their places
  * (early.c). So plans are made with copies taken for a part of their price, and in a part of the
  * budget, so that what comes early finds room; each is offered with its copies moved and as it is,
- * and with and without lower tiers. The null device says which is fastest. The number of tries is
+ * without what serves nobody (lean.c), and with and without lower tiers. Then single decisions of
+ * the best are changed (flips.c). The null device says which is fastest. The number of tries is
  * fixed: the answer is a function of trace, tiers and seed. */
 #include <stdio.h>
 #include <string.h>
@@ -13,11 +14,17 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "exec/exec.h"
+#include "planner/flips.h"
 #include "planner/job.h"
+#include "planner/lean.h"
 
 #define MOST_OVERHEAD 20.0 /* a policy that takes longer has failed */
 #define ALL_HIDDEN 1.0005  /* nothing is left to gain */
 #define MANY_OPS 5000      /* from here on fewer tries */
+#define FEW_OPS 64         /* up to here more */
+#define SOME_OPS 500     /* from here on none where state is below: it is asked for several times */
+#define FLIPS 40000      /* over the number of ops: games with decisions changed */
+#define MOST_FLIPS 10000 /* of few ops */
 
 static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
 static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
@@ -29,10 +36,13 @@ struct unified {
     const struct planner_tiers *tiers;
     uint64_t seed;
     struct plan *best;
-    struct exec_report *report; /* of the best */
-    bool is_found;
+    struct exec_report *report;             /* of the best */
+    bool is_found, is_new;                  /* is_new: since that was reset */
+    double slack, price;                    /* with which it was found */
     uint64_t seen[2 * SLACKS * PRICES + 2]; /* hashes of plans that were offered */
     size_t seen_count;
+    struct plan *fastest; /* NULL, or the fastest of one game: fastest_ns */
+    uint64_t fastest_ns;
 };
 
 /* Another price often makes the same plan. */
@@ -77,13 +87,20 @@ static enum ebb_status compare(struct unified *u, struct plan *plan, struct ebb_
     struct ebb_error why = {0};
     o.plan = plan;
     enum ebb_status status = exec_run(u->program, &o, &report, &why);
-    if (status == EBB_OK && (!u->is_found || exec_overhead(&report) < exec_overhead(u->report))) {
+    if (status != EBB_OK)
+        return unless_no_room(status, &why, err);
+    uint64_t ns = report.device_ns > report.clock_ns ? report.device_ns : report.clock_ns;
+    if (u->fastest && ns < u->fastest_ns) {
+        EBB_TRY(plan_copy(u->fastest, plan, err));
+        u->fastest_ns = ns;
+    }
+    if (!u->is_found || exec_overhead(&report) < exec_overhead(u->report)) {
         ebb_swap(u->best, plan, sizeof *plan);
         u->best->budget_bytes = u->tiers->bytes[0];
         *u->report = report;
-        u->is_found = true;
+        u->is_found = u->is_new = true;
     }
-    return unless_no_room(status, &why, err);
+    return EBB_OK;
 }
 
 static enum ebb_status compare_early(struct unified *u, const struct plan *plan, bool drops_late,
@@ -101,10 +118,41 @@ static enum ebb_status compare_early(struct unified *u, const struct plan *plan,
     return status;
 }
 
+static bool has_copies(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].act == PLAN_SEND || plan->steps[i].act == PLAN_FETCH)
+            return true;
+    return false;
+}
+
+/* A plan without copies and addresses. */
+static enum ebb_status compare_still(struct unified *u, struct plan *plan, struct ebb_error *err)
+{
+    struct ebb_error why = {0};
+    enum ebb_status status = plan_assign_sliding(u->trace, plan, u->tiers->bytes[0], NULL, &why);
+    if (status == EBB_OK)
+        return compare(u, plan, err);
+    return unless_no_room(status, &why, err);
+}
+
+/* Without what serves nobody, and then with its copies moved. */
+static enum ebb_status compare_lean(struct unified *u, const struct plan *plan,
+                                    struct ebb_error *err)
+{
+    struct plan lean = {0};
+    enum ebb_status status = planner_lean(u->trace, plan, &lean, err);
+    if (status == EBB_OK)
+        status =
+            has_copies(&lean) ? compare_early(u, &lean, true, err) : compare_still(u, &lean, err);
+    plan_fini(&lean);
+    return status;
+}
+
 static enum ebb_status offer(struct unified *u, struct plan *plan, bool is_whole,
                              struct ebb_error *err)
 {
-    enum ebb_status status = EBB_OK;
+    enum ebb_status status = planner_has_tiers(u->tiers) ? compare_lean(u, plan, err) : EBB_OK;
     for (int late = 1; late >= 0 && planner_has_tiers(u->tiers); late--)
         EBB_THEN(status, compare_early(u, plan, late, err));
     if (is_whole)
@@ -140,16 +188,13 @@ static enum ebb_status try_game(struct unified *u, const struct planner_tiers *t
     return status;
 }
 
-/* Both ways in a part of the budget, with copies at a part of their price. */
-static enum ebb_status try_both(struct unified *u, double slack, double price, bool has_tiers,
-                                struct ebb_error *err)
+/* A part of the budget, copies at a part of their price. */
+static struct planner_tiers tiers_for(const struct unified *u, double slack, double price,
+                                      bool has_tiers)
 {
     struct planner_tiers tiers = *u->tiers;
-    enum ebb_status status = EBB_OK;
-    bool is_whole = slack <= 0;
-    tiers.bytes[0] = plan_round((uint64_t)((double)tiers.bytes[0] * (1 - slack)));
-    if (is_whole)
-        tiers.bytes[0] = u->tiers->bytes[0];
+    if (slack > 0)
+        tiers.bytes[0] = plan_round((uint64_t)((double)tiers.bytes[0] * (1 - slack)));
     for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
         struct device_link *both[] = {&tiers.links.out[k], &tiers.links.in[k]};
         tiers.bytes[k] = has_tiers ? tiers.bytes[k] : 0;
@@ -158,17 +203,69 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
             both[i]->bytes_per_ns /= price;
         }
     }
+    return tiers;
+}
+
+/* Both ways of deciding. */
+static enum ebb_status try_both(struct unified *u, double slack, double price, bool has_tiers,
+                                struct ebb_error *err)
+{
+    struct planner_tiers tiers = tiers_for(u, slack, price, has_tiers);
+    enum ebb_status status = EBB_OK;
     bool is_played = u->tiers->homes || u->tiers->demands || u->tiers->fates;
+    u->is_new = false;
     for (int way = is_played ? 1 : 0; way < 2 && status == EBB_OK; way++) {
         struct plan plan = {0};
         bool is_found = false;
         status = way ? try_game(u, &tiers, &plan, &is_found, err)
                      : try_policy(u, &tiers, &plan, &is_found, err);
         if (status == EBB_OK && is_found && !is_known(u, &plan))
-            status = offer(u, &plan, is_whole, err);
+            status = offer(u, &plan, slack <= 0, err);
         plan_fini(&plan);
     }
+    if (u->is_new) {
+        u->slack = slack;
+        u->price = price;
+    }
     return status;
+}
+
+/* A game of the flips, as fast as it can be made. */
+static enum ebb_status time_game(void *context, const struct plan *game, struct plan *fastest,
+                                 uint64_t *ns, struct ebb_error *err)
+{
+    struct unified *u = context;
+    u->fastest = fastest;
+    u->fastest_ns = UINT64_MAX;
+    enum ebb_status status = compare_lean(u, game, err);
+    for (int late = 1; late >= 0; late--)
+        EBB_THEN(status, compare_early(u, game, late, err));
+    u->fastest = NULL;
+    *ns = u->fastest_ns;
+    return status;
+}
+
+static enum ebb_status flip_in(struct unified *u, double slack, struct ebb_error *err)
+{
+    struct planner_tiers tiers = tiers_for(u, slack, u->price, true);
+    uint32_t ops = u->trace->op_count;
+    struct planner_flips flips = {.trace = u->trace,
+                                  .tiers = &tiers,
+                                  .tries = ops <= FEW_OPS ? MOST_FLIPS : FLIPS / ops,
+                                  .time = time_game,
+                                  .context = u};
+    return planner_flip(&flips, err);
+}
+
+/* Single decisions of the games by which the best was found. */
+static enum ebb_status flip_best(struct unified *u, struct ebb_error *err)
+{
+    if (!u->is_found || !planner_has_tiers(u->tiers) || exec_overhead(u->report) < ALL_HIDDEN ||
+        (u->tiers->homes && u->trace->op_count > SOME_OPS))
+        return EBB_OK;
+    if (u->slack > 0 && u->trace->op_count <= FEW_OPS)
+        EBB_TRY(flip_in(u, 0, err));
+    return flip_in(u, u->slack, err);
 }
 
 /* Moves are for want of a good packing: the best plan is worth a longer search for one. */
@@ -196,6 +293,7 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
                         .trace = trace,
                         .tiers = tiers,
                         .seed = seed,
+                        .price = 1,
                         .best = plan,
                         .report = report};
     bool has_tiers = planner_has_tiers(tiers);
@@ -211,6 +309,7 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
     }
     if (!tiers->homes) /* they need their tiers, and policies know nothing of them */
         EBB_THEN(status, try_both(&u, 0, 1, false, err));
+    EBB_THEN(status, flip_best(&u, err));
     EBB_THEN(status, pack_best(&u, err));
     *is_found = u.is_found;
     return status;
