@@ -332,6 +332,7 @@ static void print_json(const struct view *v)
         ebb_jsonw_key_uint(w, "again", m->again);
         ebb_jsonw_key_uint(w, "evictions", m->evictions[m->count - 1]);
         ebb_jsonw_key_uint(w, "copies", m->copies[m->count - 1]);
+        train_managed_write(m, w);
         ebb_jsonw_object_end(w);
     }
     ebb_jsonw_key_array(w, "advice");
@@ -360,7 +361,9 @@ struct picture {
     double budget[MOST_BUDGETS], over[MOST_POLICIES][MOST_BUDGETS];
     struct plot_series kinds[TRAIN_KINDS], lines[MOST_POLICIES];
     struct plot_mark marks[2], floor_mark[1];
-    struct plot_panel panels[4];
+    double below[2][POINTS], carried[4][POINTS];
+    struct plot_series tiers[2], links[4];
+    struct plot_panel panels[6];
     char title[200], managed_title[160];
     double peak; /* x of the peak */
 };
@@ -469,6 +472,56 @@ static size_t draw_events(const struct view *v, struct picture *pic, size_t n)
     return used;
 }
 
+/* Bytes below, of the tiers that there are, and what their links have carried. */
+static void add_tiers(const struct view *v, struct picture *pic, bool is_large, double unit)
+{
+    static const char *const names[] = {"host", "file"};
+    static const char *const ways[][2] = {{"to host", "from host"}, {"to file", "from file"}};
+    static const char *const colors[] = {"#0072b2", "#56b4e9", "#d55e00", "#e69f00"};
+    const struct train_config *c = &v->file->config;
+    const struct train_managed *m = &v->managed;
+    size_t group = m->count / POINTS + 1, n = 0, tiers = 0, links = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        n += i % group == 0;
+        for (int k = 0; k < 2; k++) {
+            double below = (double)m->runs[i].below_bytes[DEVICE_HOST + k] / unit;
+            if (i % group == 0 || below > pic->below[k][n - 1])
+                pic->below[k][n - 1] = below;
+            pic->carried[2 * k][n - 1] = (double)m->runs[i].sent_bytes[DEVICE_HOST + k] / unit;
+            pic->carried[2 * k + 1][n - 1] =
+                (double)m->runs[i].fetched_bytes[DEVICE_HOST + k] / unit;
+        }
+    }
+    for (int k = 0; k < 2; k++) {
+        if ((k ? c->file_bytes : c->host_bytes) == 0)
+            continue;
+        pic->tiers[tiers++] = (struct plot_series){.name = names[k],
+                                                   .style = PLOT_AREA,
+                                                   .x = pic->run,
+                                                   .y = pic->below[k],
+                                                   .count = n,
+                                                   .color = colors[2 * k]};
+        for (int way = 0; way < 2; way++)
+            pic->links[links++] = (struct plot_series){.name = ways[k][way],
+                                                       .style = PLOT_LINE,
+                                                       .x = pic->run,
+                                                       .y = pic->carried[2 * k + way],
+                                                       .count = n,
+                                                       .color = colors[2 * k + way]};
+    }
+    pic->panels[4] = (struct plot_panel){.title = "Bytes in lower tiers",
+                                         .x_label = "op in the order they run, again included",
+                                         .y_label = is_large ? "GiB" : "MiB",
+                                         .series = pic->tiers,
+                                         .series_count = tiers,
+                                         .is_stacked = true};
+    pic->panels[5] = (struct plot_panel){.title = "Copied over the links so far",
+                                         .x_label = "op in the order they run, again included",
+                                         .y_label = is_large ? "GiB" : "MiB",
+                                         .series = pic->links,
+                                         .series_count = links};
+}
+
 static void add_managed(const struct view *v, struct picture *pic, bool is_large, double unit)
 {
     size_t n = draw_managed(v, pic, unit), used = draw_events(v, pic, n);
@@ -550,6 +603,10 @@ static enum ebb_status draw(const struct view *v, struct ebb_error *err)
         add_managed(v, pic, is_large, unit);
         chart.panel_count = 4;
     }
+    if (v->managed.count && has_tiers(v)) {
+        add_tiers(v, pic, is_large, unit);
+        chart.panel_count = 6;
+    }
     enum ebb_status status = EBB_OK;
     if (v->o->output) {
         status = plot_write(&chart, v->o->output, err);
@@ -630,24 +687,27 @@ static int run(int argc, char **argv)
     const struct cli_spec spec = {
         .usage = "ebb explain FILE [--budget B[,B...]] [--policy P[,P...]] "
                  "[-o CHART] [--json]",
-        .description = "Say where every byte of a training step goes: at the "
-                       "peak by kind (weights, optimizer\n"
-                       "state, inputs, activations, gradients, workspace) and by "
-                       "layer; the floor, which is\n"
-                       "the smallest budget 'ebb train' accepts; the time that "
-                       "smaller budgets are predicted\n"
-                       "to cost under several policies; and what would help "
-                       "most. The model is traced, not\n"
-                       "run: neither its memory nor its data need be there. With --budget "
-                       "the chart also shows\n"
-                       "the step inside the first of them: what lies in memory, what is "
-                       "evicted, what runs again.\n"
-                       "\n"
-                       "Examples:\n"
-                       "  ebb explain exp.yaml\n"
-                       "  ebb explain exp.yaml --set "
-                       "hyperparameters.global_batch_size=64 -o memory.svg\n"
-                       "  ebb explain exp.yaml --budget 24MiB -o step.svg\n",
+        .description =
+            "Say where every byte of a training step goes: at the "
+            "peak by kind (weights, optimizer\n"
+            "state, inputs, activations, gradients, workspace) and by "
+            "layer; the floor, which is\n"
+            "the smallest budget 'ebb train' accepts; the time that "
+            "smaller budgets are predicted\n"
+            "to cost under several policies; and what would help "
+            "most. The model is traced, not\n"
+            "run: neither its memory nor its data need be there. With --budget "
+            "the chart also shows\n"
+            "the step inside the first of them: what lies in memory, what is "
+            "evicted, what runs again,\n"
+            "and with --host or --file what lies there and what was copied.\n"
+            "\n"
+            "Examples:\n"
+            "  ebb explain exp.yaml\n"
+            "  ebb explain exp.yaml --set "
+            "hyperparameters.global_batch_size=64 -o memory.svg\n"
+            "  ebb explain exp.yaml --budget 24MiB -o step.svg\n"
+            "  ebb explain exp.yaml --budget 24MiB --host 1GiB --link host=2 -o step.svg\n",
         CLI_OPTION_ROWS(
             {"budget", 0, CLI_LIST, &o.budgets, "B[,B...]",
              "budgets to predict (default: nine from everything down to the floor)"},

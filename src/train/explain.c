@@ -236,9 +236,28 @@ struct stage { /* of the walk over a plan */
     struct walk *w;
     struct train_managed *m;
     uint32_t *places; /* per storage: how often it is placed from here on */
-    uint64_t away;
+    uint64_t away, sent[DEVICE_TIERS], fetched[DEVICE_TIERS];
     size_t evictions, copies;
+    struct plan_walk walk; /* what lies below */
 };
+
+_Static_assert((int)TRAIN_TIERS == (int)DEVICE_TIERS, "tiers");
+
+static void note_run(struct stage *s, uint32_t op, bool is_again)
+{
+    struct train_run *run = &s->m->runs[s->m->count];
+    *run = (struct train_run){.away_bytes = s->away, .op = op, .is_again = is_again};
+    memcpy(run->kinds, s->w->now, sizeof run->kinds);
+    memcpy(run->below_bytes, s->walk.tier_bytes, sizeof run->below_bytes);
+    memcpy(run->sent_bytes, s->sent, sizeof run->sent_bytes);
+    memcpy(run->fetched_bytes, s->fetched, sizeof run->fetched_bytes);
+    run->below_bytes[DEVICE_T0] = 0;
+    s->m->evictions[s->m->count] = s->evictions;
+    s->m->copies[s->m->count++] = s->copies;
+    s->m->again += is_again;
+    if (total(run->kinds) > s->m->peak_bytes)
+        s->m->peak_bytes = total(run->kinds);
+}
 
 static void apply_step(struct stage *s, const struct plan_step *step, uint32_t *run_counts)
 {
@@ -261,7 +280,11 @@ static void apply_step(struct stage *s, const struct plan_step *step, uint32_t *
         }
         break;
     case PLAN_SEND:
+        s->sent[step->tier] += t->storages[i].bytes;
+        s->copies++;
+        break;
     case PLAN_FETCH:
+        s->fetched[step->tier] += t->storages[i].bytes;
         s->copies++;
         break;
     case PLAN_RUN:
@@ -269,14 +292,7 @@ static void apply_step(struct stage *s, const struct plan_step *step, uint32_t *
         if (t->ops[i].is_leaf)
             break;
         s->w->now[TRAIN_KIND_WORKSPACE] = plan_round(t->ops[i].workspace_bytes);
-        struct train_run *run = &s->m->runs[s->m->count];
-        *run = (struct train_run){.away_bytes = s->away, .op = i, .is_again = run_counts[i] > 1};
-        memcpy(run->kinds, s->w->now, sizeof run->kinds);
-        s->m->evictions[s->m->count] = s->evictions;
-        s->m->copies[s->m->count++] = s->copies;
-        s->m->again += run->is_again;
-        if (total(run->kinds) > s->m->peak_bytes)
-            s->m->peak_bytes = total(run->kinds);
+        note_run(s, i, run_counts[i] > 1);
         s->w->now[TRAIN_KIND_WORKSPACE] = 0;
         break;
     case PLAN_FORGET:
@@ -306,9 +322,14 @@ static enum ebb_status manage(const struct train_trial *trial, struct walk *w,
     m->how = train_program_info(trial->main.program)->how;
     EBB_TRY(ebb_arena_status(arena, err));
     classify(trial, w);
-    for (size_t i = 0; i < plan->step_count; i++)
+    EBB_TRY(plan_walk_init(&s.walk, w->t, plan, err));
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < plan->step_count && status == EBB_OK; i++) {
+        status = plan_walk_step(&s.walk, i, err);
         apply_step(&s, &plan->steps[i], counts);
-    return EBB_OK;
+    }
+    plan_walk_fini(&s.walk);
+    return status;
 }
 
 enum ebb_status train_trial_managed(const struct train_trial *trial, struct ebb_arena *arena,
@@ -349,6 +370,46 @@ enum ebb_status train_trial_predict(struct train_trial *trial, uint64_t budget_b
                                   .stall_ns = info.report.stall_ns,
                                   .swapped_bytes = info.report.swapped_bytes};
     return EBB_OK;
+}
+
+/* What a row of a managed step's timeline holds. */
+static void write_run(const struct train_managed *m, size_t i, struct ebb_json_writer *w)
+{
+    const struct train_run *run = &m->runs[i];
+    ebb_jsonw_array(w);
+    ebb_jsonw_uint(w, i);
+    for (int k = 0; k < TRAIN_KINDS; k++)
+        ebb_jsonw_uint(w, run->kinds[k]);
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++) {
+        ebb_jsonw_uint(w, run->below_bytes[tier]);
+        ebb_jsonw_uint(w, run->sent_bytes[tier]);
+        ebb_jsonw_uint(w, run->fetched_bytes[tier]);
+    }
+    ebb_jsonw_array_end(w);
+}
+
+void train_managed_write(const struct train_managed *m, struct ebb_json_writer *w)
+{
+    enum { GROUPS = 240 };
+    static const char *const below[] = {"host", "to_host", "from_host",
+                                        "file", "to_file", "from_file"};
+    size_t group = m->count / GROUPS + 1;
+    ebb_jsonw_key_array(w, "columns");
+    ebb_jsonw_string(w, "run");
+    for (int k = 0; k < TRAIN_KINDS; k++)
+        ebb_jsonw_string(w, train_kind_names[k]);
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++)
+        ebb_jsonw_string(w, below[i]);
+    ebb_jsonw_array_end(w);
+    ebb_jsonw_key_array(w, "timeline");
+    for (size_t first = 0; first < m->count; first += group) {
+        size_t best = first;
+        for (size_t i = first; i < first + group && i < m->count; i++)
+            if (total(m->runs[i].kinds) > total(m->runs[best].kinds))
+                best = i;
+        write_run(m, best, w);
+    }
+    ebb_jsonw_array_end(w);
 }
 
 void train_timeline_write(const struct train_trial *trial, const struct train_explained *e,

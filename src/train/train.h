@@ -532,10 +532,15 @@ struct train_explained {
 enum ebb_status train_trial_explain(const struct train_trial *trial, struct ebb_arena *arena,
                                     struct train_explained *explained, struct ebb_error *err);
 
+enum { TRAIN_TIERS = 3 }; /* tier 0, host, file */
+
 /* The step as its budget makes it: every run of an op that is no leaf, in the order of the plan. */
 struct train_run {
-    uint64_t kinds[TRAIN_KINDS]; /* in memory */
+    uint64_t kinds[TRAIN_KINDS]; /* in tier 0 */
     uint64_t away_bytes;         /* evicted, and wanted again */
+    /* Per lower tier: copies that lie there, what lives there included; what went there and came
+     * from there so far. */
+    uint64_t below_bytes[TRAIN_TIERS], sent_bytes[TRAIN_TIERS], fetched_bytes[TRAIN_TIERS];
     uint32_t op;
     bool is_again;
 };
@@ -550,6 +555,10 @@ struct train_managed {
 /* By the plan of the training program, of a trial that was made with a budget. */
 enum ebb_status train_trial_managed(const struct train_trial *trial, struct ebb_arena *arena,
                                     struct train_managed *managed, struct ebb_error *err);
+
+/* "columns" and "timeline": the same over the runs of a step in its budget, a row for each of at most
+ * 240 groups of runs: where the group holds most in tier 0. Members of the object that w is in. */
+void train_managed_write(const struct train_managed *managed, struct ebb_json_writer *w);
 
 /* "timeline": bytes by kind over the step, a row [op, kinds...] for each of at most 240 groups of
  * ops that compute: where the group holds most. A member of the object that w is in. */

@@ -134,4 +134,24 @@ expect 0 "$ebb" explain gpt.yaml --budget "$budget" -o step.svg --json
 contains out '"managed": {"budget_bytes": '"$budget"
 contains step.svg "Evictions and reruns so far"
 contains step.svg ">budget</text>"
+[[ $(<step.svg) != *"lower tiers"* ]] || fail "lower tiers are drawn, and there are none"
+
+# with tiers: what lies there and what their links have carried, in the picture and in the rows
+expect 0 "$ebb" explain gpt.yaml --budget "$budget" --host 64MiB --file 64MiB --link host=20,file=5 -o step.svg --json
+contains step.svg "Bytes in lower tiers"
+contains step.svg ">from host</text>"
+contains step.svg ">to file</text>"
+python3 - <out <<'EOF' || fail "the timeline of a step with tiers: $(cat out)"
+import json, sys
+m = json.load(sys.stdin)["managed"]
+rows = [dict(zip(m["columns"], row)) for row in m["timeline"]]
+kinds = m["columns"][1:7]
+assert kinds == ["weights", "optimizer", "inputs", "activations", "gradients", "workspace"], kinds
+assert max(sum(r[k] for k in kinds) for r in rows) == m["peak_bytes"] <= m["budget_bytes"]
+assert max(r["host"] + r["file"] for r in rows) > 0
+for tier in "host", "file":
+    for a, b in zip(rows, rows[1:]):  # what was carried only grows
+        assert a["to_" + tier] <= b["to_" + tier] and a["from_" + tier] <= b["from_" + tier]
+assert rows[-1]["from_host"] + rows[-1]["from_file"] > 0
+EOF
 finish
