@@ -94,11 +94,6 @@ enum ebb_status ebb_md5_bytes(struct ebb_md5 *h, uint8_t bytes[16], struct ebb_e
     return EBB_OK;
 }
 
-void ebb_md5_fini(struct ebb_md5 *h)
-{
-    digest_fini(&h->context);
-}
-
 enum ebb_status ebb_md5_head(const char *text, uint64_t *head, struct ebb_error *err)
 {
     unsigned char bytes[EVP_MAX_MD_SIZE];

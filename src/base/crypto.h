@@ -31,7 +31,6 @@ struct ebb_md5 {
 void ebb_md5_init(struct ebb_md5 *h);
 void ebb_md5_add(struct ebb_md5 *h, const void *data, size_t bytes);
 enum ebb_status ebb_md5_bytes(struct ebb_md5 *h, uint8_t bytes[16], struct ebb_error *err);
-void ebb_md5_fini(struct ebb_md5 *h);
 
 void ebb_hex(const uint8_t *bytes, size_t count, char *text); /* 2 * count digits and the end */
 

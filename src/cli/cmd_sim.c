@@ -206,9 +206,7 @@ static int read_settings(const struct settings *set, struct sim_job *job)
     return code < 0 ? read_budgets(set, job) : code;
 }
 
-/* ---- running
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static enum ebb_status load_log(struct sim_job *job, const char *path, struct ebb_error *err)
 {
@@ -321,9 +319,7 @@ static enum ebb_status find_bounds(struct sim_job *job, int threads, struct ebb_
     return EBB_OK;
 }
 
-/* ---- help
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- help ------------------------------------------------------------------------------------ */
 
 static const char description[] =
     "Runs each trace (native, DTR log or Checkmate graph) on the null device: the same executor "

@@ -1,244 +1,27 @@
-/* cmd_train.c - ebb train: one trial in this process, no master, no database.
- */
-#include "cli/cli.h"
+/* cmd_train.c - ebb train: one trial in this process, no master, no database. */
+#include "cli/cmd_train.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/heap.h"
-#include "base/progress.h"
-#include "base/str.h"
 #include "base/thread.h"
 #include "cli/machine.h"
 #include "cli/res_check.h"
-#include "cli/train_file.h"
 #include "profile/profile.h"
-#include "cli/json.h"
 
 enum { DEFAULT_CHECKPOINT_EVERY = 100, FULL_DISK_NS = 500000000 };
 #define NOT_GIVEN INT64_MIN
-#define CSV_HEADER "update,name,value\n"
 
-struct settings {
-    struct cli_train_changes changes;
-    const char *resume, *checkpoint, *init_weights, *export_weights, *save_trace, *csv, *profile,
-        *tensorboard;
-    int64_t updates, checkpoint_every, validate_every, workers, patience;
-    struct cli_list rename, transpose, fresh;
-    bool is_json, any_threads, no_validation, res_check;
-};
+/* ---- the loop -------------------------------------------------------------------------------- */
 
-struct session { /* one run of the command */
-    const struct settings *o;
-    const char *path;
-    struct cli_train_file *file;
-    struct train_times *times; /* NULL: nothing is measured */
-    struct train_trial *trial;
-    struct ebb_str store; /* folder of checkpoints */
-    int64_t target;       /* updates */
-    double loss;          /* mean over the batches of the last update */
-    struct train_metrics metrics;
-    bool has_warned, is_resumed;
-    struct exp_early_stopping early; /* of --patience, or of the file */
-    bool is_over;                    /* patience is at its end */
-    int lock;                        /* of the folder of checkpoints; -1: not taken */
-    bool made_store, made_csv;       /* by this run: gone again when it does not begin */
-    FILE *csv;
-    struct train_events *events;
-    struct ebb_progress *progress;
-    const char *status;
-};
-
-/* ---- reports
- * --------------------------------------------------------------------------------
- */
-
-static void json_metrics(struct ebb_json_writer *w, const struct train_metrics *m)
-{
-    ebb_jsonw_object(w);
-    for (size_t i = 0; i < m->count; i++)
-        ebb_jsonw_key_double(w, m->items[i].name, m->items[i].value);
-    ebb_jsonw_object_end(w);
-}
-
-/* The last line: its keys are relied on by other tools. */
-static void print_json(const struct session *s, const struct train_state *st, const char *hash)
-{
-    struct cli_json json;
-    struct ebb_json_writer *w = cli_json_object(&json);
-    ebb_jsonw_key_string(w, "status", s->status);
-    ebb_jsonw_key_int(w, "updates", st->updates);
-    ebb_jsonw_key_double(w, "loss", s->loss);
-    ebb_jsonw_key(w, "metrics");
-    json_metrics(w, &s->metrics);
-    ebb_jsonw_key_uint_or_null(w, "budget_bytes", st->budget_bytes, st->budget_bytes < UINT64_MAX);
-    ebb_jsonw_key_uint(w, "floor_bytes", st->floor_bytes);
-    ebb_jsonw_key_uint(w, "peak_bytes", st->peak_bytes);
-    ebb_jsonw_key_double(w, "update_ms", (double)st->update_ns / 1e6);
-    ebb_jsonw_key_double(w, "predicted_ms", (double)st->predicted_ns / 1e6);
-    ebb_jsonw_key_double(w, "stall_ms",
-                         st->updates ? (double)st->stall_ns / (double)st->updates / 1e6 : 0);
-    ebb_jsonw_key_uint(w, "evictions", st->evictions);
-    ebb_jsonw_key_uint(w, "remat_ops", st->remat_ops);
-    ebb_jsonw_key_uint(w, "swapped_bytes", st->swapped_bytes);
-    ebb_jsonw_key_uint(w, "state_bytes", st->persistent_bytes);
-    ebb_jsonw_key_uint(w, "state_below_bytes", st->below_bytes);
-    if (st->warm_below_bytes)
-        ebb_jsonw_key_uint(w, "warmup_below_bytes", st->warm_below_bytes);
-    if (st->samples) {
-        ebb_jsonw_key_uint(w, "observed_bytes", st->observed_bytes);
-        ebb_jsonw_key_uint(w, "accounted_bytes", st->accounted_bytes);
-        ebb_jsonw_key_uint(w, "beyond_bytes", st->beyond_bytes);
-        ebb_jsonw_key_int(w, "beyond_update", st->beyond_update);
-        ebb_jsonw_key_string(w, "beyond_op", st->beyond_op);
-        ebb_jsonw_key_uint(w, "samples", st->samples);
-    }
-    ebb_jsonw_key_int(w, "threads", st->threads);
-    ebb_jsonw_key_string(w, "weights_sha256", hash);
-    cli_json_object_end(&json);
-}
-
-static const char *bytes_text(uint64_t bytes, char *buf, size_t size)
-{
-    if (bytes == UINT64_MAX)
-        snprintf(buf, size, "unlimited");
-    else
-        ebb_format_bytes(bytes, buf, size);
-    return buf;
-}
-
-static void print_summary(const struct session *s, const struct train_state *st, const char *hash)
-{
-    char a[32], b[32], c[32], d[32];
-    printf("%s: %s, %" PRId64 " parameters, %d threads\n", s->path,
-           train_task_name(s->file->config.task), st->parameters, st->threads);
-    printf("  updates   %" PRId64 " of %" PRId64 " (%s), %s each\n", st->updates, s->target,
-           s->status, ebb_format_ns(st->update_ns, a, sizeof a));
-    if (isfinite(s->loss))
-        printf("  loss      %.6g\n", s->loss);
-    for (size_t i = 0; i < s->metrics.count; i++)
-        printf("  %s %.6g\n", s->metrics.items[i].name, s->metrics.items[i].value);
-    printf("  memory    peak %s of %s, floor %s, without limit %s\n",
-           bytes_text(st->peak_bytes, a, sizeof a), bytes_text(st->budget_bytes, b, sizeof b),
-           bytes_text(st->floor_bytes, c, sizeof c), bytes_text(st->unlimited_bytes, d, sizeof d));
-    printf("  kept by   %s%s: %" PRIu64 " evictions, %" PRIu64 " ops run again, %s swapped, "
-           "predicted time x%.3f\n",
-           st->how, st->is_fallback ? " (the one asked for failed its dry run)" : "", st->evictions,
-           st->remat_ops, bytes_text(st->swapped_bytes, a, sizeof a), st->overhead);
-    printf("  process   %s anonymous beyond the slab (reserve), with room of %s for "
-           "data; %.1f %% of the "
-           "time waiting for data\n",
-           bytes_text(st->reserve_bytes, a, sizeof a), bytes_text(st->buffer_bytes, b, sizeof b),
-           st->busy_ns ? 100.0 * (double)st->wait_ns / (double)st->busy_ns : 0.0);
-    if (st->samples)
-        printf("  observed  %s at most, %s accounted for; %s beyond at most, in update %" PRId64
-               " at %s %s\n",
-               bytes_text(st->observed_bytes, a, sizeof a),
-               bytes_text(st->accounted_bytes, b, sizeof b),
-               bytes_text(st->beyond_bytes, c, sizeof c), st->beyond_update,
-               st->beyond_op ? st->beyond_op : "no op", st->beyond_op ? st->beyond_label : "");
-    if (st->skipped)
-        printf("  skipped   %" PRId64 " updates with infinite gradients, loss scale %g\n",
-               st->skipped, st->loss_scale);
-    printf("  weights   sha256 %s\n", hash);
-}
-
-static void note_progress(struct session *s, const struct train_batch *b, int64_t items)
-{
-    struct train_state st;
-    char used[32], whole[32];
-    if (!s->progress)
-        return;
-    train_trial_state(s->trial, &st);
-    bool is_limited = st.budget_bytes != UINT64_MAX;
-    double rate = st.update_ns ? (double)items * 1e9 / (double)st.update_ns : 0;
-    ebb_progress_note(s->progress, "loss %.4f  rate %.3g  %.3g items/s  %s%s%s", b->loss, b->rate,
-                      rate, bytes_text(st.peak_bytes, used, sizeof used), is_limited ? " of " : "",
-                      is_limited ? bytes_text(st.budget_bytes, whole, sizeof whole) : "");
-    ebb_progress_add(s->progress, 1);
-}
-
-/* ---- metrics in files
- * ----------------------------------------------------------------------- */
-
-static enum ebb_status record(struct session *s, const char *name, double value,
-                              struct ebb_error *err)
-{
-    int64_t updates = train_trial_updates(s->trial);
-    if (s->csv && fprintf(s->csv, "%" PRId64 ",%s,%.9g\n", updates, name, value) < 0)
-        return ebb_fail(err, EBB_EIO, "cannot write %s", s->o->csv);
-    return s->events ? train_events_scalar(s->events, name, updates, value, err) : EBB_OK;
-}
-
-/* After a resume the file goes on where the checkpoint was made: what was written for updates that
- * are now done again is cut off. */
-static enum ebb_status open_csv(struct session *s, struct ebb_error *err)
-{
-    int64_t updates = train_trial_updates(s->trial);
-    char line[512]; /* ours are shorter */
-    long end = 0;
-    s->csv = s->is_resumed ? fopen(s->o->csv, "r+e") : NULL;
-    bool is_old = s->csv != NULL;
-    while (is_old) {
-        size_t n = fgets(line, sizeof line, s->csv) ? strlen(line) : 0;
-        char *rest = line;
-        long long update = n > 0 ? strtoll(line, &rest, 10) : 0;
-        bool is_header = end == 0 && n > 0 && strcmp(line, CSV_HEADER) == 0;
-        if (n == 0 || line[n - 1] != '\n' ||
-            (!is_header && (rest == line || *rest != ',' || update > updates)))
-            break;
-        end = ftell(s->csv);
-    }
-    if (is_old && (fseek(s->csv, end, SEEK_SET) != 0 || ftruncate(fileno(s->csv), end) != 0))
-        return ebb_fail(err, EBB_EIO, "cannot write %s: %s", s->o->csv, strerror(errno));
-    s->made_csv = access(s->o->csv, F_OK) != 0;
-    if (!is_old)
-        s->csv = fopen(s->o->csv, "we");
-    if (!s->csv || (end == 0 && (fputs(CSV_HEADER, s->csv) < 0 || fflush(s->csv) != 0)))
-        return ebb_fail(err, EBB_EIO, "cannot write %s: %s", s->o->csv, strerror(errno));
-    return EBB_OK;
-}
-
-static enum ebb_status open_records(struct session *s, struct ebb_error *err)
-{
-    if (s->o->csv)
-        EBB_TRY(open_csv(s, err));
-    return s->o->tensorboard ? train_events_open(&s->events, s->o->tensorboard, err) : EBB_OK;
-}
-
-/* A checkpoint never knows more than these files. */
-static enum ebb_status flush_records(struct session *s, struct ebb_error *err)
-{
-    if (s->csv && fflush(s->csv) != 0)
-        return ebb_fail(err, ebb_errno_status(errno), "cannot write %s: %s", s->o->csv,
-                        strerror(errno));
-    return s->events ? train_events_flush(s->events, err) : EBB_OK;
-}
-
-static enum ebb_status close_records(struct session *s, struct ebb_error *err)
-{
-    enum ebb_status status = train_events_close(s->events, err);
-    if (s->csv && fclose(s->csv) != 0 && status == EBB_OK)
-        status = ebb_fail(err, EBB_EIO, "cannot write %s", s->o->csv);
-    s->csv = NULL;
-    s->events = NULL;
-    return status;
-}
-
-/* ---- the loop
- * -------------------------------------------------------------------------------
- */
-
-static const struct train_metric *find_metric(const struct session *s, const char *name)
+static const struct train_metric *find_metric(const struct cli_train_session *s, const char *name)
 {
     for (size_t i = 0; i < s->metrics.count; i++)
         if (strcmp(s->metrics.items[i].name, name) == 0)
@@ -247,7 +30,7 @@ static const struct train_metric *find_metric(const struct session *s, const cha
 }
 
 /* The metric of early_stopping: whether it still gets better. --patience is about the searcher's. */
-static enum ebb_status watch_early(struct session *s, struct ebb_error *err)
+static enum ebb_status watch_early(struct cli_train_session *s, struct ebb_error *err)
 {
     const struct exp_early_stopping *early = &s->early;
     if (early->patience == 0)
@@ -270,7 +53,7 @@ static enum ebb_status watch_early(struct session *s, struct ebb_error *err)
 }
 
 /* The metric of the searcher says which checkpoint is the best. */
-static enum ebb_status watch(struct session *s, struct ebb_error *err)
+static enum ebb_status watch(struct cli_train_session *s, struct ebb_error *err)
 {
     const struct exp_searcher *searcher = &s->file->exp.searcher;
     const struct train_metric *m = find_metric(s, searcher->metric);
@@ -281,19 +64,19 @@ static enum ebb_status watch(struct session *s, struct ebb_error *err)
     return train_store_save_best(s->trial, ebb_str_c(&s->store), err);
 }
 
-static enum ebb_status validate(struct session *s, struct ebb_error *err)
+static enum ebb_status validate(struct cli_train_session *s, struct ebb_error *err)
 {
     if (s->o->no_validation || !train_trial_has_validation(s->trial))
         return EBB_OK;
     EBB_TRY(train_trial_validate(s->trial, NULL, NULL, &s->metrics, err));
     for (size_t i = 0; i < s->metrics.count; i++)
-        EBB_TRY(record(s, s->metrics.items[i].name, s->metrics.items[i].value, err));
+        EBB_TRY(cli_train_record(s, s->metrics.items[i].name, s->metrics.items[i].value, err));
     return watch(s, err);
 }
 
 /* A checkpoint that nobody asked for before, after Ctrl-C: the folder that is named after the file
  * may be another run's, then a new one is. */
-static enum ebb_status find_store(struct session *s, struct ebb_error *err)
+static enum ebb_status find_store(struct cli_train_session *s, struct ebb_error *err)
 {
     struct ebb_str name = {0};
     ebb_str_add(&name, ebb_str_c(&s->store));
@@ -314,7 +97,7 @@ static enum ebb_status find_store(struct session *s, struct ebb_error *err)
 }
 
 /* Nothing is lost by a full disk: it is waited for until there is room, or Ctrl-C. */
-static enum ebb_status save(struct session *s, struct ebb_error *err)
+static enum ebb_status save(struct cli_train_session *s, struct ebb_error *err)
 {
     bool was_interrupted = cli_interrupted(), has_said = false;
     struct ebb_error why = {0};
@@ -322,7 +105,7 @@ static enum ebb_status save(struct session *s, struct ebb_error *err)
     if (s->lock < 0)
         EBB_TRY(find_store(s, err));
     for (;;) {
-        status = flush_records(s, &why);
+        status = cli_train_flush_records(s, &why);
         EBB_THEN(status, train_store_save(s->trial, ebb_str_c(&s->store), &why));
         if (status != EBB_EFULL || (cli_interrupted() && !was_interrupted))
             break;
@@ -339,10 +122,10 @@ static enum ebb_status save(struct session *s, struct ebb_error *err)
     return status;
 }
 
-static enum ebb_status after_update(struct session *s, const struct train_batch *b,
+static enum ebb_status after_update(struct cli_train_session *s, const struct train_batch *b,
                                     struct ebb_error *err)
 {
-    const struct settings *o = s->o;
+    const struct cli_train_settings *o = s->o;
     int64_t updates = train_trial_updates(s->trial);
     if (b->is_skipped) /* the next one has its number */
         return EBB_OK;
@@ -352,11 +135,11 @@ static enum ebb_status after_update(struct session *s, const struct train_batch 
                 updates, s->loss);
         s->has_warned = true;
     }
-    EBB_TRY(record(s, "loss", s->loss, err));
-    EBB_TRY(record(s, "learning_rate", b->rate, err));
+    EBB_TRY(cli_train_record(s, "loss", s->loss, err));
+    EBB_TRY(cli_train_record(s, "learning_rate", b->rate, err));
     if (isfinite(b->norm))
-        EBB_TRY(record(s, "gradient_norm", b->norm, err));
-    EBB_TRY(record(s, "update_ms", (double)b->ns / 1e6, err));
+        EBB_TRY(cli_train_record(s, "gradient_norm", b->norm, err));
+    EBB_TRY(cli_train_record(s, "update_ms", (double)b->ns / 1e6, err));
     bool is_end = updates >= s->target;
     if (!is_end && o->validate_every > 0 && updates % o->validate_every == 0)
         EBB_TRY(validate(s, err));
@@ -365,7 +148,7 @@ static enum ebb_status after_update(struct session *s, const struct train_batch 
     return EBB_OK;
 }
 
-static enum ebb_status loop(struct session *s, struct ebb_error *err)
+static enum ebb_status loop(struct cli_train_session *s, struct ebb_error *err)
 {
     struct train_batch b;
     double sum = 0;
@@ -389,7 +172,7 @@ static enum ebb_status loop(struct session *s, struct ebb_error *err)
         s->loss = sum / (double)count;
         sum = 0;
         count = 0;
-        note_progress(s, &b, items);
+        cli_train_progress(s, &b, items);
         items = 0;
         status = after_update(s, &b, err);
     }
@@ -398,9 +181,9 @@ static enum ebb_status loop(struct session *s, struct ebb_error *err)
     return status;
 }
 
-static enum ebb_status start(struct session *s, struct ebb_error *err)
+static enum ebb_status start(struct cli_train_session *s, struct ebb_error *err)
 {
-    const struct settings *o = s->o;
+    const struct cli_train_settings *o = s->o;
     if (o->resume) {
         struct ebb_str note = {0};
         bool found;
@@ -452,7 +235,7 @@ static enum ebb_status check_target(const char *path, struct ebb_error *err)
     return reason ? ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(reason)) : EBB_OK;
 }
 
-static enum ebb_status check_targets(struct session *s, struct ebb_error *err)
+static enum ebb_status check_targets(struct cli_train_session *s, struct ebb_error *err)
 {
     if (s->o->export_weights)
         EBB_TRY(check_target(s->o->export_weights, err));
@@ -472,7 +255,7 @@ static void print_word(const char *text)
     fputs(is_plain ? "" : "'", stderr);
 }
 
-static void say_how_to_go_on(const struct session *s)
+static void say_how_to_go_on(const struct cli_train_session *s)
 {
     const struct cli_train_changes *c = &s->o->changes;
     bool has_more = c->sets.count || c->budget || c->policy || c->host || c->file || c->seed >= 0;
@@ -486,7 +269,7 @@ static void say_how_to_go_on(const struct session *s)
     fputs(has_more ? " (and the other options of this run)\n" : "\n", stderr);
 }
 
-static enum ebb_status work(struct session *s, struct ebb_error *err)
+static enum ebb_status work(struct cli_train_session *s, struct ebb_error *err)
 {
     const char *schedule = s->file->config.schedule_name;
     if (schedule && strcasecmp(schedule, "ReduceLROnPlateau") == 0 && !s->o->validate_every)
@@ -500,7 +283,7 @@ static enum ebb_status work(struct session *s, struct ebb_error *err)
     if (s->o->checkpoint)
         EBB_TRY(train_store_claim(s->trial, s->o->checkpoint, err));
     EBB_TRY(train_trial_lasts(s->trial, s->target, err));
-    EBB_TRY(open_records(s, err));
+    EBB_TRY(cli_train_open_records(s, err));
     EBB_TRY(loop(s, err));
     if (cli_interrupted()) {
         s->status = "interrupted";
@@ -519,15 +302,13 @@ static enum ebb_status work(struct session *s, struct ebb_error *err)
     }
     if (s->o->export_weights)
         EBB_TRY(train_trial_export(s->trial, s->o->export_weights, err));
-    return close_records(s, err);
+    return cli_train_close_records(s, err);
 }
 
-/* ---- refusal
- * --------------------------------------------------------------------------------
- */
+/* ---- refusal --------------------------------------------------------------------------------- */
 
 /* Below the floor: say which it is, also for programs. */
-static int refuse(struct session *s, uint64_t floor_bytes, struct ebb_error *err)
+static int refuse(struct cli_train_session *s, uint64_t floor_bytes, struct ebb_error *err)
 {
     const struct train_config *config = &s->file->config;
     struct train_state st = {.budget_bytes = config->budget_bytes,
@@ -537,15 +318,13 @@ static int refuse(struct session *s, uint64_t floor_bytes, struct ebb_error *err
     s->status = "refused";
     s->loss = NAN;
     if (s->o->is_json)
-        print_json(s, &st, NULL);
+        cli_train_json(s, &st, NULL);
     return 1;
 }
 
-/* ---- the command
- * ----------------------------------------------------------------------------
- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
-static enum ebb_status save_trace(const struct session *s, struct ebb_error *err)
+static enum ebb_status save_trace(const struct cli_train_session *s, struct ebb_error *err)
 {
     const char *path = s->o->save_trace;
     const struct trace *trace = train_trial_trace(s->trial);
@@ -567,7 +346,7 @@ static void say(const char *text)
         fprintf(stderr, "\r%s\033[K", text);
 }
 
-static enum ebb_status save_profile(const struct session *s, struct ebb_error *err)
+static enum ebb_status save_profile(const struct cli_train_session *s, struct ebb_error *err)
 {
     const struct train_config *c = &s->file->config;
     struct profile *profile = NULL;
@@ -579,7 +358,7 @@ static enum ebb_status save_profile(const struct session *s, struct ebb_error *e
 }
 
 /* A run that ended before its first update has made nothing; folders with something in them stay. */
-static void leave_nothing(const struct session *s)
+static void leave_nothing(const struct cli_train_session *s)
 {
     if (s->is_resumed || (s->trial && train_trial_updates(s->trial) > 0))
         return;
@@ -589,9 +368,9 @@ static void leave_nothing(const struct session *s)
         (void)rmdir(s->o->checkpoint);
 }
 
-static int train(struct session *s)
+static int train(struct cli_train_session *s)
 {
-    const struct settings *o = s->o;
+    const struct cli_train_settings *o = s->o;
     struct ebb_error err = {0};
     uint64_t needed = 0;
     struct train_options options = {.workers = (int)o->workers,
@@ -619,7 +398,7 @@ static int train(struct session *s)
     uint64_t floor_bytes;
     EBB_THEN(status, train_trial_floor(s->trial, &floor_bytes, &err));
     if (status != EBB_OK) {
-        close_records(s, NULL);
+        cli_train_close_records(s, NULL);
         leave_nothing(s);
         return cli_report(&err);
     }
@@ -631,13 +410,13 @@ static int train(struct session *s)
                 st.beyond_bytes, st.beyond_update, st.beyond_op ? st.beyond_op : "no op",
                 st.allowed_bytes);
     if (o->is_json)
-        print_json(s, &st, hash);
+        cli_train_json(s, &st, hash);
     else
-        print_summary(s, &st, hash);
+        cli_train_summary(s, &st, hash);
     return strcmp(s->status, "ok") == 0 ? 0 : 1;
 }
 
-static void choose_store(struct session *s)
+static void choose_store(struct cli_train_session *s)
 {
     const char *name = ebb_file_name(s->path);
     if (s->o->checkpoint || s->o->resume)
@@ -646,10 +425,10 @@ static void choose_store(struct session *s)
         ebb_str_printf(&s->store, "%.*s.checkpoints", (int)strcspn(name, "."), name);
 }
 
-static int open_and_train(const char *path, struct settings *o)
+static int open_and_train(const char *path, struct cli_train_settings *o)
 {
     struct cli_train_file file;
-    struct session s = {
+    struct cli_train_session s = {
         .o = o, .path = path, .file = &file, .status = "ok", .loss = NAN, .lock = -1};
     ebb_str_init(&s.store);
     if (o->resume && access(o->resume, F_OK) != 0)
@@ -690,7 +469,7 @@ static int open_and_train(const char *path, struct settings *o)
 
 static int run(int argc, char **argv)
 {
-    struct settings o = {
+    struct cli_train_settings o = {
         .checkpoint_every = DEFAULT_CHECKPOINT_EVERY, .workers = -1, .updates = NOT_GIVEN};
     o.changes.seed = NOT_GIVEN;
     const struct cli_option options[] = {

@@ -1,5 +1,4 @@
-/* train_file.c - experiment files for commands that train, explain or trace in
- * this process. */
+/* train_file.c - experiment files for commands that train, explain or trace in this process. */
 #include "cli/train_file.h"
 
 #include <math.h>
@@ -11,8 +10,7 @@
 #include "cli/link.h"
 #include "cli/show.h"
 
-/* ---- checking sections
- * ---------------------------------------------------------------------- */
+/* ---- checking sections ----------------------------------------------------------------------- */
 
 /* Those without a mistake: of the others there is no value to try. */
 static bool keep_good(struct ebb_reading *reading, const struct exp_hparams *space,
@@ -87,9 +85,7 @@ void cli_check_training(void *context, struct ebb_reading *reading, const char *
     }
 }
 
-/* ---- opening
- * --------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 enum ebb_status cli_apply_sets(struct ebb_arena *arena, struct ebb_doc_node *root,
                                const struct cli_list *sets, struct ebb_error *err)

@@ -140,8 +140,3 @@ const struct kernel_table kernel_cpu = {
     .need = kernel_cpu_need,
     .run = cpu_run,
 };
-
-size_t kernel_cpu_primitives(const struct kernel_context *context)
-{
-    return context->count;
-}

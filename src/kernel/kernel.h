@@ -642,8 +642,6 @@ int kernel_threads(const struct kernel_context *context); /* NULL: 1 */
 size_t kernel_dtype_bytes(uint8_t dtype);
 const char *kernel_family_name(enum kernel_family family); /* "unary" */
 size_t kernel_desc_bytes(enum kernel_family family);
-/* Primitives that oneDNN has been asked for so far, by a context of the cpu. */
-size_t kernel_cpu_primitives(const struct kernel_context *context);
 /* Whether there is so little to do that the cpu's own kernel may: F32, one group, at most 1.3
  * million multiplications, 64 Ki elements each. It sums in double: results are rounded once, the
  * same on every processor and at any thread count. A matter of the shape alone. */

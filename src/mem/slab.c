@@ -229,8 +229,7 @@ enum ebb_status mem_slab_take_at(struct mem_slab *slab, uint32_t hole, uint64_t 
     return status;
 }
 
-/* ---- making a hole without losing anything
- * ------------------------------------------------------------------------ */
+/* ---- making a hole without losing anything --------------------------------------------------- */
 
 /* Slide every used segment of a window down to its low end; the free bytes become one segment at
  * its high end. */

@@ -103,11 +103,6 @@ const char *train_bench_name(size_t i)
     return i < BENCHMARKS ? table[i].name : NULL;
 }
 
-const char *train_bench_model(size_t i)
-{
-    return i < BENCHMARKS ? table[i].model : NULL;
-}
-
 static const struct train_bench_row *find_row(const char *name)
 {
     for (size_t i = 0; i < BENCHMARKS; i++)

@@ -186,8 +186,7 @@ struct train_bench {
     int64_t tell_every;    /* batches between lines of times; 0 = none */
 };
 
-const char *train_bench_name(size_t i);  /* "resnet50", ...; NULL past the end */
-const char *train_bench_model(size_t i); /* of the zoo */
+const char *train_bench_name(size_t i); /* "resnet50", ...; NULL past the end */
 
 /* The whole mapping of a file; name NULL: as the file tells, by `benchmark`, its target or its
  * sections. devices 0: as the file says, else 1. Reports every mistake; everything lives in the
