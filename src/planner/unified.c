@@ -25,10 +25,15 @@
 #define SOME_OPS 500     /* from here on none where state is below: it is asked for several times */
 #define FLIPS 40000      /* over the number of ops: games with decisions changed */
 #define MOST_FLIPS 10000 /* of few ops */
+#define SMALL_OPS 1500   /* up to here a try takes next to nothing */
 
 static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
 static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
 enum { SLACKS = sizeof slacks / sizeof *slacks, PRICES = sizeof prices / sizeof *prices };
+#define MOST_SLACK 0.3  /* without lower tiers */
+#define NEAR_FLOOR 1.05 /* below it portfolios search long, and below */
+#define AT_FLOOR 1.002  /* large steps have nothing but the floor's plan */
+enum { TRIES = 6, SMALL_TRIES = 20 };
 
 struct unified {
     const struct exec_program *program;
@@ -36,10 +41,10 @@ struct unified {
     const struct planner_tiers *tiers;
     uint64_t seed;
     struct plan *best;
-    struct exec_report *report;             /* of the best */
-    bool is_found, is_new;                  /* is_new: since that was reset */
-    double slack, price;                    /* with which it was found */
-    uint64_t seen[2 * SLACKS * PRICES + 2]; /* hashes of plans that were offered */
+    struct exec_report *report;                         /* of the best */
+    bool is_found, is_new;                              /* is_new: since that was reset */
+    double slack, price;                                /* with which it was found */
+    uint64_t seen[2 * (SLACKS * PRICES + SMALL_TRIES)]; /* hashes of plans that were offered */
     size_t seen_count;
     struct plan *fastest; /* NULL, or the fastest of one game: fastest_ns */
     uint64_t fastest_ns;
@@ -162,19 +167,20 @@ static enum ebb_status offer(struct unified *u, struct plan *plan, bool is_whole
 
 /* The decisions of the policy, written down. */
 static enum ebb_status try_policy(struct unified *u, const struct planner_tiers *tiers,
-                                  struct plan *plan, bool *is_found, struct ebb_error *err)
+                                  const struct mem_policy *policy, struct plan *plan,
+                                  bool *is_found, struct ebb_error *err)
 {
     struct exec_log log = {0};
     struct exec_options o = options_for(u, tiers);
     struct exec_report report;
     struct ebb_error why = {0};
-    o.policy = mem_policy_find("dtr_eq");
+    o.policy = policy;
     o.log = &log;
     enum ebb_status status = exec_run(u->program, &o, &report, &why);
     *is_found = status == EBB_OK && report.result == EXEC_OK;
     if (*is_found)
         status = exec_log_to_plan(&log, u->trace, plan, &why);
-    snprintf(plan->planner, sizeof plan->planner, "dtr_eq");
+    snprintf(plan->planner, sizeof plan->planner, "%s", policy->name);
     exec_log_fini(&log);
     return unless_no_room(status, &why, err);
 }
@@ -218,9 +224,9 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
         struct plan plan = {0};
         bool is_found = false;
         status = way ? try_game(u, &tiers, &plan, &is_found, err)
-                     : try_policy(u, &tiers, &plan, &is_found, err);
+                     : try_policy(u, &tiers, mem_policy_find("dtr_eq"), &plan, &is_found, err);
         if (status == EBB_OK && is_found && !is_known(u, &plan))
-            status = offer(u, &plan, slack <= 0, err);
+            status = offer(u, &plan, slack <= 0 || !has_tiers, err);
         plan_fini(&plan);
     }
     if (u->is_new) {
@@ -268,6 +274,69 @@ static enum ebb_status flip_best(struct unified *u, struct ebb_error *err)
     return flip_in(u, u->slack, err);
 }
 
+/* The first good plan of the portfolio. */
+static enum ebb_status try_best(struct unified *u, double slack, struct ebb_error *err)
+{
+    struct planner_request request;
+    struct planner_result result;
+    struct ebb_error why = {0};
+    planner_request_init(&request);
+    planner_result_init(&result);
+    request.budget_bytes = plan_round((uint64_t)((double)u->tiers->bytes[0] * (1 - slack)));
+    if (request.budget_bytes > u->tiers->bytes[0])
+        request.budget_bytes = u->tiers->bytes[0];
+    request.effort = 0;
+    request.move_bytes_per_ns = u->tiers->links.in[DEVICE_T0].bytes_per_ns;
+    request.seed = u->seed;
+    enum ebb_status status = planner_run(planner_find("best"), u->trace, &request, &result, &why);
+    status = unless_no_room(status, &why, err);
+    if (status == EBB_OK && result.status == PLANNER_OK)
+        status = compare(u, &result.plan, err);
+    planner_result_fini(&result);
+    return status;
+}
+
+/* Every policy that decides without looking ahead. */
+static enum ebb_status try_policies(struct unified *u, struct ebb_error *err)
+{
+    struct planner_tiers tiers = planner_without_tiers(u->tiers);
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < mem_policy_count && status == EBB_OK; i++) {
+        struct plan plan = {0};
+        bool is_found = false;
+        status = try_policy(u, &tiers, &mem_policies[i], &plan, &is_found, err);
+        if (status == EBB_OK && is_found)
+            status = compare(u, &plan, err);
+        plan_fini(&plan);
+    }
+    return status;
+}
+
+/* Without lower tiers: what a smaller budget makes may be better, and so may what others make. */
+static enum ebb_status try_without(struct unified *u, uint64_t floor_bytes, struct ebb_error *err)
+{
+    bool is_large = u->trace->op_count > MANY_OPS, is_small = u->trace->op_count <= SMALL_OPS;
+    bool has_tiers = planner_has_tiers(u->tiers); /* then others have tried less memory already */
+    int tries = is_large || has_tiers ? 1 : is_small ? SMALL_TRIES : TRIES;
+    enum ebb_status status = EBB_OK;
+    for (int i = 0; i < tries && status == EBB_OK; i++) {
+        double slack = MOST_SLACK * i / tries;
+        if (i > 0 && (double)u->tiers->bytes[0] * (1 - slack) < (double)floor_bytes)
+            break;
+        status = try_both(u, slack, 1, false, err);
+    }
+    if (is_large || u->tiers->demands || u->tiers->fates)
+        return status;
+    for (int i = 0; i < (is_small && floor_bytes && !has_tiers ? 3 : 1); i++) {
+        double slack = MOST_SLACK / 4 * i, above = i ? NEAR_FLOOR : is_small ? 0 : AT_FLOOR;
+        if ((double)u->tiers->bytes[0] * (1 - slack) > above * (double)floor_bytes)
+            EBB_THEN(status, try_best(u, slack, err));
+    }
+    if (is_small)
+        EBB_THEN(status, try_policies(u, err));
+    return status;
+}
+
 /* Moves are for want of a good packing: the best plan is worth a longer search for one. */
 static enum ebb_status pack_best(struct unified *u, struct ebb_error *err)
 {
@@ -308,7 +377,7 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
         status = try_both(&u, slack, prices[i % PRICES], true, err);
     }
     if (!tiers->homes) /* they need their tiers, and policies know nothing of them */
-        EBB_THEN(status, try_both(&u, 0, 1, false, err));
+        EBB_THEN(status, try_without(&u, floor_bytes, err));
     EBB_THEN(status, flip_best(&u, err));
     EBB_THEN(status, pack_best(&u, err));
     *is_found = u.is_found;

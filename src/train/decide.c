@@ -552,6 +552,16 @@ static enum ebb_status choose_freely(const struct train_ways *w, struct train_ch
     return status;
 }
 
+/* The plan of the floor fits every budget; near the floor little else is better. */
+static enum ebb_status choose_least(const struct train_ways *w, struct train_choice *c,
+                                    struct ebb_error *err)
+{
+    bool is_so = c->has_least && !w->is_settled;
+    if (is_so)
+        EBB_TRY(is_allowed(w, c, &c->least.homes, &is_so, err));
+    return is_so ? offer(w, c, by_floor, err) : EBB_OK;
+}
+
 /* What is left when that found nothing: a game, or the floor's. */
 static enum ebb_status choose_last(const struct train_ways *w, struct train_choice *c,
                                    struct ebb_error *err)
@@ -590,10 +600,12 @@ enum ebb_status train_choice_make(const struct train_ways *w, struct train_choic
                         c->trace->name, (unsigned long long)c->info.unlimited_bytes,
                         (unsigned long long)w->budget_bytes,
                         (unsigned long long)c->info.floor_bytes);
-    if (is_free)
+    if (is_free) {
         EBB_TRY(choose_freely(w, c, err));
-    else
+        EBB_TRY(choose_least(w, c, err));
+    } else {
         EBB_TRY(offer(w, c, w->policy ? by_policy : by_planner, err));
+    }
     c->info.is_fallback = !c->is_made && !w->is_free;
     return c->is_made ? EBB_OK : choose_last(w, c, err);
 }
