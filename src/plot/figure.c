@@ -371,6 +371,24 @@ static void extend_panel(const struct plot_panel *panel, struct extents *e)
     }
 }
 
+/* Epochs, updates, ops: more than one place, all of them whole numbers. */
+static bool counts_along_x(const struct plot_pane *pane)
+{
+    bool has_two = false;
+    double first = NAN;
+    for (size_t i = 0; i < pane->panel->series_count; i++) {
+        const struct plot_layer *layer = &pane->layers[i];
+        for (size_t k = 0; k < layer->series->count; k++) {
+            double x = layer->x[k];
+            if (isfinite(x) && x != floor(x))
+                return false;
+            first = isnan(first) ? x : first;
+            has_two |= x != first;
+        }
+    }
+    return has_two;
+}
+
 static enum ebb_status find_ranges(struct plot_pane *pane, struct ebb_error *err)
 {
     const struct plot_panel *panel = pane->panel;
@@ -395,6 +413,7 @@ static enum ebb_status find_ranges(struct plot_pane *pane, struct ebb_error *err
     extend_panel(panel, &e);
     bool is_flush = e.is_exact || (e.has_area && !e.has_points && !panel->log_x);
     pane->x = range_of(panel, &e.x, false, is_flush, false);
+    pane->x.is_whole = counts_along_x(pane);
     pane->y = range_of(panel, &e.y, true, has_cells, e.wants_zero);
     pane->value =
         plot_scale_make(&e.value, false, false, true, e.value.count > 0 ? e.value.min : 0,

@@ -34,7 +34,7 @@ static double nice_step(double raw)
 
 static struct plot_scale log_range(const struct plot_extent *e, double low, double high)
 {
-    struct plot_scale s = {1, 10, true};
+    struct plot_scale s = {.min = 1, .max = 10, .is_log = true};
     if (e->count > 0) {
         double air = pow(e->max / e->min, 0.03);
         air = air < 1.02 ? 1.02 : air;
@@ -54,7 +54,7 @@ static struct plot_scale log_range(const struct plot_extent *e, double low, doub
 
 static struct plot_scale linear_range(const struct plot_extent *e, bool wants_zero, bool is_snug)
 {
-    struct plot_scale s = {0, 1, false};
+    struct plot_scale s = {.min = 0, .max = 1};
     if (e->count == 0)
         return s;
     s.min = e->min;
@@ -170,6 +170,7 @@ static size_t linear_ticks(const struct plot_scale *s, size_t target,
                            struct plot_tick ticks[PLOT_TICKS])
 {
     double span = s->max - s->min, step = nice_step(span / (double)(target > 0 ? target : 1));
+    step = s->is_whole && step < 1 ? 1 : step;
     double first = ceil(s->min / step - 1e-9), last = floor(s->max / step + 1e-9);
     double top = fabs(s->min) > fabs(s->max) ? fabs(s->min) : fabs(s->max);
     int k = thousands(top);

@@ -9,6 +9,7 @@
 struct plot_scale {
     double min, max; /* min < max; both > 0 when is_log */
     bool is_log;
+    bool is_whole; /* of counted things: there is no tick between 1 and 2 */
 };
 
 /* Collects finite values (positive ones for a log axis) below 1e150; count 0 = nothing seen. */

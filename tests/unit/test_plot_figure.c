@@ -11,7 +11,7 @@
 static const char *labels(double min, double max, bool is_log, size_t target)
 {
     static char text[512];
-    struct plot_scale s = {min, max, is_log};
+    struct plot_scale s = {.min = min, .max = max, .is_log = is_log};
     struct plot_tick ticks[PLOT_TICKS];
     size_t n = plot_ticks(&s, target, ticks), at = 0;
     text[0] = '\0';
@@ -30,6 +30,25 @@ TEST(ticks__are_round)
     CHECK_STR(labels(0, 2.5e9, false, 5), "0.0 0.5G 1.0G 1.5G 2.0G 2.5G");
     CHECK_STR(labels(1e-9, 3e-9, false, 2), "1e-09 2e-09 3e-09");
     CHECK_STR(labels(0.95, 1.08, false, 3), "0.95 1.00 1.05");
+}
+
+TEST(ticks__of_counted_things_are_whole)
+{
+    const double epochs[] = {1, 2, 3}, halves[] = {1, 1.5, 3}, y[] = {1, 2, 3};
+    struct plot_series series = {.style = PLOT_LINE, .x = epochs, .y = y, .count = 3};
+    struct plot_panel panel = {.series = &series, .series_count = 1};
+    struct plot_chart one = {.panels = &panel, .panel_count = 1};
+    struct plot_figure f;
+    struct plot_tick ticks[PLOT_TICKS];
+    struct ebb_error err = {0};
+    CHECK_OK(plot_figure_init(&f, &one, &err), &err);
+    CHECK_EQ(plot_pane_ticks(&f.panes[0], false, 8, ticks), 3);
+    CHECK_STR(ticks[1].text, "2");
+    plot_figure_fini(&f);
+    series.x = halves;
+    CHECK_OK(plot_figure_init(&f, &one, &err), &err);
+    CHECK(plot_pane_ticks(&f.panes[0], false, 8, ticks) > 3);
+    plot_figure_fini(&f);
 }
 
 TEST(ticks__of_log_axes_are_powers)
