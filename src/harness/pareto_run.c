@@ -15,11 +15,10 @@
 #include "base/crypto.h"
 #include "base/file.h"
 #include "base/heap.h"
-#include "base/thread.h"
 #include "harness/output.h"
 #include "harness/trial.h"
 
-#define MAX_PROGRAM ((size_t)1 << 31)
+#define MAX_LOG ((size_t)1 << 31)
 #define MAX_COSTS ((size_t)64 << 20)
 #define MEASURED_POLICY "dtr_eq"
 
@@ -45,19 +44,6 @@ struct session {
 };
 
 /* ---- what a trial depends on ----------------------------------------------------------------- */
-
-static enum ebb_status hash_file(const char *path, size_t most, char text[EBB_SHA256_TEXT],
-                                 struct ebb_error *err)
-{
-    struct ebb_file_view view;
-    struct ebb_sha256 h;
-    EBB_TRY(ebb_file_view_open(&view, path, most, err));
-    ebb_sha256_init(&h);
-    ebb_sha256_add(&h, view.data, view.length);
-    enum ebb_status status = ebb_sha256_text(&h, text, err);
-    ebb_file_view_close(&view);
-    return status;
-}
 
 /* Building documents: a NULL on the way is found when the hash is made. */
 static void set(struct session *s, struct ebb_doc_node *map, const char *key,
@@ -189,11 +175,11 @@ static enum ebb_status make_trial(struct session *s, const struct harness_setup 
     set_text(s, depends, "program", s->r.program_hash);
     set(s, depends, "machine", s->machine);
     if (prices)
-        EBB_TRY(hash_file(prices, MAX_COSTS, hash, err));
+        EBB_TRY(harness_hash_file(prices, MAX_COSTS, hash, err));
     set_text(s, depends, "prices", *hash ? hash : NULL);
     set_bool(s, doc, "priced", prices && setup->costs == PARETO_MEASURED);
     if (setup->kind == PARETO_USE_LOG)
-        EBB_TRY(hash_file(setup->file_path, MAX_PROGRAM, hash, err));
+        EBB_TRY(harness_hash_file(setup->file_path, MAX_LOG, hash, err));
     set_text(s, depends, "log", setup->kind == PARETO_USE_LOG ? hash : NULL);
     set(s, doc, "depends", depends);
     return name_trial(s, t, err);
@@ -436,29 +422,6 @@ static enum ebb_status choose_seed(struct session *s, struct ebb_error *err)
     return ebb_file_write_atomic(path, text, strlen(text), err);
 }
 
-static enum ebb_status describe_machine(struct session *s, struct ebb_error *err)
-{
-    const struct harness_how *how = s->r.how;
-    char line[512], name[256] = "unknown";
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "model name : %255[^\n]", name) == 1)
-            break;
-    if (file)
-        fclose(file);
-    char *program = ebb_arena_alloc(s->r.arena, EBB_SHA256_TEXT);
-    if (!program)
-        return ebb_no_memory(err, EBB_SHA256_TEXT);
-    EBB_TRY(hash_file("/proc/self/exe", MAX_PROGRAM, program, err));
-    s->r.program_hash = program;
-    s->machine = new_map(s);
-    set_text(s, s->machine, "processor", name);
-    set_int(s, s->machine, "threads", how->threads > 0 ? how->threads : ebb_cpu_count());
-    set_text(s, s->machine, "device", how->device ? how->device : "cpu");
-    set_text(s, s->machine, "ebb", EBB_VERSION);
-    return ebb_arena_status(s->r.arena, err);
-}
-
 static enum ebb_status open_session(struct session *s, struct ebb_error *err)
 {
     const struct harness_pareto *f = s->r.file;
@@ -471,7 +434,7 @@ static enum ebb_status open_session(struct session *s, struct ebb_error *err)
             EBB_TRY(ebb_file_mkdirs(f->log_dest, err));
     EBB_TRY(take_lock(s, err));
     EBB_TRY(choose_seed(s, err));
-    return describe_machine(s, err);
+    return harness_machine(&s->r, &s->machine, err);
 }
 
 static enum ebb_status give_up(const struct harness_setting *setting, struct ebb_error *err)

@@ -5,6 +5,7 @@
 #ifndef EBB_HARNESS_TRIAL_H
 #define EBB_HARNESS_TRIAL_H
 
+#include "base/crypto.h"
 #include "harness/pareto.h"
 
 /* What the child reads; measure.c has the keys. */
@@ -40,9 +41,9 @@ struct trial_result {
 struct runner {
     const struct harness_pareto *file;
     const struct harness_how *how;
-    struct ebb_arena *arena; /* of everything that lives as long as the run */
-    const char *folder;      /* of finished trials */
-    const char *program_hash;
+    struct ebb_arena *arena;  /* of everything that lives as long as the run */
+    const char *folder;       /* of finished trials */
+    const char *program_hash; /* of this program and of the plug-in of its device */
     uint64_t seed;
 };
 
@@ -54,5 +55,12 @@ enum ebb_status trial_run(struct runner *runner, const struct trial *trial,
 const char *trial_path(const struct runner *runner, const struct trial *trial, const char *file);
 
 #define TRIAL_COSTS "costs.txt"
+
+/* machine.c: fills program_hash; *machine is what the results say of it. */
+enum ebb_status harness_machine(struct runner *runner, struct ebb_doc_node **machine,
+                                struct ebb_error *err);
+/* SHA-256 of a file of at most so many bytes. */
+enum ebb_status harness_hash_file(const char *path, size_t most, char text[EBB_SHA256_TEXT],
+                                  struct ebb_error *err);
 
 #endif

@@ -23,6 +23,29 @@ if [ -d "$published" ]; then
 else
     echo "skipped: no published files in $published"
 fi
+# the example of the format's own page: its keys and values, models of the zoo, what stands for more left out
+cat >example.json <<'END'
+{
+    "active": true, "save_logs": false, "sync_gpu": true,
+    "log_dest": "~/logs",           // in the home folder
+    "dtr_torch_cmd": "~/bin/python3",
+    "dry_run": 10, "n_inputs": 1, "n_reps": 50, "report_errors": true, "set_seed": true, "seed": 1, "notify": [],
+    "models": ["resnet32", "unet"],
+    "dtr_settings": {
+    "default": {"batch_size": 32, "timeout": 1200, "ignore_small_tensors": true, "use_sampling": true},
+    "resnet32": [
+        {"type": "baseline", "batch_size": 56, "extra_params": {}},
+        {"type": "dtr", "kind": "fixed", "use_profiling": true, "memory_budget": [9e9, 8e9, 4e9],
+         "extra_params": {"retry_on_error": true, "max_retries": 15, "no_sampling_below_budget": 5e9}},
+        {"type": "dtr", "kind": "ratio", "ratio": [0.9, 0.8, 0.1], "extra_params": {"no_sampling_below_ratio": 5e9}}
+    ],
+    "unet": []
+    }
+}
+END
+trials 7 example.json
+contains err "sync_gpu: acts on device cuda"
+for words in "dtr_torch_cmd: not used" "no_sampling_below_ratio: above 1" "dtr_settings.unet: no commands"; do contains err "$words"; done
 expect 1 "$ebb" pareto no-such-file.json
 expect 2 "$ebb" pareto "$source_dir/examples/pareto.json" --device abacus
 
@@ -197,6 +220,13 @@ wait $harness
 [ $? = 1 ] || fail "exit of a run that was stopped"
 contains stopped.err "-o stopped' goes on"
 expect 0 "$ebb" pareto run.json -o stopped
+
+# ---- a device that is not there is refused before anything runs ----
+if [ ! -e "$(dirname "$ebb")/ebb_cuda.so" ]; then
+    expect 1 "$ebb" pareto run.json -o cuda --device cuda
+    contains err "ebb_cuda.so"
+    [ ! -e cuda/data.json ] || fail "trials of a device that is not there are results"
+fi
 
 # ---- a seed that is drawn is kept ----
 file drawn.json '"report_errors": true,' "{\"type\": \"baseline\", $small}"
