@@ -534,7 +534,7 @@ static int run_bench(int argc, char **argv)
             {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object as the last line"}),
         CLI_LIMITS({"global_batchsize", 1, 1e9}, {"local_batchsize", 0, 1e9},
                    {"t_subset_size", 0, 1e12}, {"v_subset_size", 0, 1e12}, {"seed", 0, 9e18},
-                   {"devices", 1, 65536}, {"threads", 0, 4096}, {"workers", 0, 256}),
+                   {"devices", 1, 65536}, {"threads", 1, 4096}, {"workers", 0, 256}),
         CLI_POSITIONAL(0, 1),
     };
     struct cli_args args = {0};

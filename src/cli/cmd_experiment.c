@@ -44,7 +44,7 @@ static int validate(struct ebb_arena *arena, const char *path, const struct vali
     struct exp_config_options options = {.file_name = path,
                                          .template_name = o->template_path,
                                          .default_seed = -1,
-                                         .check_section = cli_check_training,
+                                         .check_section = cli_check_submission,
                                          .check_context = cli_folder_of(arena, path)};
     if (o->template_path &&
         ebb_doc_load(arena, o->template_path, &options.template_root, &err) != EBB_OK) {

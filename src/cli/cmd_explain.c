@@ -728,7 +728,7 @@ static int run(int argc, char **argv)
             {"no-chart", 0, CLI_FLAG, &o.no_chart, NULL, "tables only"},
             {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object"}),
         CLI_NEEDS({"no-chart", "!output json"}, {"layers", "!json"}),
-        CLI_LIMITS({"layers", 1, 1e9}, {"threads", 0, 4096}),
+        CLI_LIMITS({"layers", 1, 1e9}, {"threads", 1, 4096}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args = {0};

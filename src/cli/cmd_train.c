@@ -573,7 +573,7 @@ static int run(int argc, char **argv)
             {"res_check", "!init-weights"}, {"res_check", "!save-trace"}, {"res_check", "!csv"},
             {"res_check", "!tensorboard"}, {"res_check", "!validate-every"}),
         CLI_LIMITS({"checkpoint-every", 1, 1e18}, {"workers", 0, 256}, {"updates", 0, 1e18},
-                   {"validate-every", 0, 1e18}, {"patience", 1, 1e18}, {"threads", 0, 4096},
+                   {"validate-every", 0, 1e18}, {"patience", 1, 1e18}, {"threads", 1, 4096},
                    {"seed", 0, 9e18}),
         CLI_POSITIONAL(1, 1),
     };

@@ -105,7 +105,7 @@ static enum ebb_status open_own(struct cli_master *m, enum cli_role role,
 {
     struct exp_master_options o = options != NULL ? *options : (struct exp_master_options){0};
     o.state_dir = m->state_dir;
-    o.check_section = cli_check_training;
+    o.check_section = cli_check_submission;
     if (m->python_path == NULL)
         m->python_path = find_python_path();
     o.python_path = m->python_path;

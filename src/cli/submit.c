@@ -142,7 +142,7 @@ int cli_submit_check(const struct cli_submission *s)
     struct exp_config config;
     struct ebb_report report = {0};
     const struct ebb_doc_node *root = NULL;
-    struct exp_config_options options = {.default_seed = -1, .check_section = cli_check_training};
+    struct exp_config_options options = {.default_seed = -1, .check_section = cli_check_submission};
     int code = -1;
     options.file_name = name_of(s, &arena);
     options.check_context = definition_folder(s, &arena);

@@ -66,11 +66,34 @@ static bool is_own(const struct exp_config *config)
            config->entrypoint.kind == EXP_ENTRY_ONNX;
 }
 
+/* A metric that is never reported would fail every trial at its first validation. */
+static void check_metric(struct ebb_reading *reading, const struct ebb_doc_node *searcher,
+                         const struct exp_config *config)
+{
+    const struct ebb_doc_node *metric = ebb_doc_get(searcher, "metric");
+    bool is_zoo = config->entrypoint.kind == EXP_ENTRY_BUILTIN &&
+                  ebb_doc_given(config->model, "file") == NULL;
+    const char *words = is_zoo ? train_task_metrics(config->entrypoint.object) : NULL;
+    if (words == NULL || metric == NULL || metric->kind != EBB_DOC_STRING ||
+        ebb_words_find(words, metric->text, metric->length, NULL))
+        return;
+    struct ebb_path top = {.key = "searcher"}, path = {.up = &top, .key = "metric"};
+    struct ebb_str text = {0};
+    ebb_str_add(&text, "found ");
+    ebb_say_found(metric, &text);
+    ebb_str_printf(&text, ", which %s does not report, allowed: ", config->entrypoint.text);
+    ebb_say_words(words, &text);
+    ebb_say_nearest(words, metric->text, metric->length, &text);
+    ebb_reading_say(reading, EBB_FINDING_ERROR, &path, metric, &text);
+}
+
 void cli_check_training(void *context, struct ebb_reading *reading, const char *section,
                         const struct ebb_doc_node *value, const struct exp_config *config)
 {
     size_t errors = reading->report->errors;
     struct exp_hparams space;
+    if (strcmp(section, "searcher") == 0)
+        return; /* training alone needs no metric: cli_check_submission */
     const char *entrypoint = is_own(config) ? config->entrypoint.text : "";
     if (!keep_good(reading, &config->hyperparameters, &space))
         return;
@@ -83,6 +106,15 @@ void cli_check_training(void *context, struct ebb_reading *reading, const char *
         else
             reading->failed = true;
     }
+}
+
+void cli_check_submission(void *context, struct ebb_reading *reading, const char *section,
+                          const struct ebb_doc_node *value, const struct exp_config *config)
+{
+    if (strcmp(section, "searcher") == 0)
+        check_metric(reading, value, config);
+    else
+        cli_check_training(context, reading, section, value, config);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

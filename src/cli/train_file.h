@@ -93,6 +93,10 @@ void cli_train_close(struct cli_train_file *file);
  * begin; NULL: model files are not read. */
 void cli_check_training(void *context, struct ebb_reading *reader, const char *section,
                         const struct ebb_doc_node *value, const struct exp_config *config);
+/* The same of a file that is run as an experiment: the searcher's metric must be one that the task
+ * reports. */
+void cli_check_submission(void *context, struct ebb_reading *reading, const char *section,
+                          const struct ebb_doc_node *value, const struct exp_config *config);
 
 /* What the command line says, over a file's mapping; all but the seed and the folder. */
 enum ebb_status cli_train_change(struct ebb_arena *arena, struct ebb_doc_node *root,

@@ -138,37 +138,80 @@ uint64_t data_names_bytes(const struct ebb_names *names)
 
 const char *const data_h5_suffixes[] = {".h5", ".hdf5", NULL};
 
+struct refused { /* what looks like a sample and is none: it is not passed over without a word */
+    size_t count;
+    char name[256];  /* of the first one */
+    const char *why; /* likewise */
+};
+
 struct wanted {
     const char *const *suffixes;
     bool directories;
+    struct refused *refused;
 };
+
+static void refuse(struct refused *r, const char *name, const char *why)
+{
+    if (r->count++ > 0)
+        return;
+    snprintf(r->name, sizeof r->name, "%s", name);
+    r->why = why;
+}
+
+static bool ends_so(const char *name, const char *const *suffixes)
+{
+    for (size_t i = 0; suffixes[i]; i++)
+        if (ebb_name_ends(name, suffixes[i]))
+            return true;
+    return false;
+}
 
 /* Not hidden, of the wanted sort (links are followed) and ending. */
 static bool is_wanted(const void *context, DIR *dir, const struct dirent *entry)
 {
+    static const char *const pictures[] = {".webp", ".gif",  ".bmp",  ".tif", ".tiff",
+                                           ".heic", ".avif", ".jfif", NULL};
     const struct wanted *w = context;
     struct stat about;
-    bool fits = !w->suffixes;
+    bool fits = !w->suffixes || ends_so(entry->d_name, w->suffixes);
+    bool has_pictures = false;
     for (size_t i = 0; w->suffixes && w->suffixes[i]; i++)
-        fits = fits || ebb_name_ends(entry->d_name, w->suffixes[i]);
-    if (entry->d_name[0] == '.' || !fits)
+        has_pictures = has_pictures || strcmp(w->suffixes[i], ".png") == 0;
+    if (entry->d_name[0] == '.')
+        return false;
+    if (!fits && has_pictures && entry->d_type != DT_DIR && ends_so(entry->d_name, pictures))
+        refuse(w->refused, entry->d_name,
+               "not read: PNG and JPEG are; convert it, or take it out of the folder");
+    if (!fits)
         return false;
     if (entry->d_type == DT_DIR || entry->d_type == DT_REG)
         return (entry->d_type == DT_DIR) == w->directories;
-    return fstatat(dirfd(dir), entry->d_name, &about, 0) == 0 &&
-           (w->directories ? S_ISDIR(about.st_mode) : S_ISREG(about.st_mode));
+    bool is_there = fstatat(dirfd(dir), entry->d_name, &about, 0) == 0;
+    if (is_there && (w->directories ? S_ISDIR(about.st_mode) : S_ISREG(about.st_mode)))
+        return true;
+    if (w->suffixes && !(is_there && S_ISDIR(about.st_mode)))
+        refuse(w->refused, entry->d_name,
+               is_there ? "neither a file nor a link to one" : "a link that leads to no file");
+    return false;
 }
 
 enum ebb_status data_names_list(struct ebb_names *names, const char *directory,
                                 const char *const *suffixes, bool directories,
                                 struct ebb_error *err)
 {
-    struct wanted wanted = {suffixes, directories};
+    struct refused refused = {0};
+    struct wanted wanted = {suffixes, directories, &refused};
     DIR *dir = opendir(directory);
     if (!dir)
         return ebb_fail(err, errno == ENOENT ? EBB_EINPUT : EBB_EIO, "cannot open folder %s: %s",
                         directory, ebb_errno_text(errno));
-    return ebb_names_read(names, dir, is_wanted, &wanted, err);
+    EBB_TRY(ebb_names_read(names, dir, is_wanted, &wanted, err));
+    if (refused.count == 0)
+        return EBB_OK;
+    char more[48] = "";
+    if (refused.count > 1)
+        snprintf(more, sizeof more, " (and %zu more like it)", refused.count - 1);
+    return ebb_fail(err, EBB_EINPUT, "%s/%s: %s%s", directory, refused.name, refused.why, more);
 }
 
 enum ebb_status data_folders_list(struct data_folders *f, struct data_set *set,

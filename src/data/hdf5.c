@@ -24,7 +24,7 @@ enum ebb_status data_h5_fetch(const struct data_h5 *h, uint64_t address, void *o
 static enum ebb_status refuse(struct ebb_error *err, const struct data_h5 *h, const char *what,
                               unsigned value)
 {
-    return ebb_fail(err, EBB_EUNSUPPORTED,
+    return ebb_fail(err, EBB_EINPUT,
                     "%s: HDF5 %s %u is not read here; h5repack or h5py's default writes what is",
                     h->file->path, what, value);
 }

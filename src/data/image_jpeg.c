@@ -41,7 +41,7 @@ static void jpeg_fail(j_common_ptr jpeg)
     if (r->status == EBB_OK && jpeg->err->msg_code == JERR_OUT_OF_MEMORY)
         r->status = ebb_no_memory(r->err, 0);
     else if (r->status == EBB_OK && jpeg->err->msg_code == JERR_NO_BACKING_STORE)
-        r->status = ebb_fail(r->err, EBB_ELIMIT,
+        r->status = ebb_fail(r->err, EBB_EINPUT,
                              "%s: this progressive JPEG needs more memory than decode_bytes gives",
                              r->file->path);
     else if (r->status == EBB_OK)
@@ -134,7 +134,7 @@ static enum ebb_status jpeg_rows(struct jpeg_reading *r, struct data_scratch *sc
     bool is_cmyk = jpeg->num_components == 4;
     size_t width = jpeg->image_width;
     if ((int64_t)jpeg->image_width * jpeg->image_height > DATA_IMAGE_PIXELS)
-        return ebb_fail(r->err, EBB_ELIMIT, "%s: %u x %u pixels; at most %lld are read",
+        return ebb_fail(r->err, EBB_EINPUT, "%s: %u x %u pixels; at most %lld are read",
                         r->file->path, jpeg->image_width, jpeg->image_height,
                         (long long)DATA_IMAGE_PIXELS);
     jpeg->out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;

@@ -59,7 +59,7 @@ static enum ebb_status png_rows(png_structp png, png_infop info, struct png_read
 {
     png_uint_32 width = png_get_image_width(png, info), height = png_get_image_height(png, info);
     if ((int64_t)width * height > DATA_IMAGE_PIXELS)
-        return ebb_fail(r->err, EBB_ELIMIT, "%s: %u x %u pixels; at most %lld are read",
+        return ebb_fail(r->err, EBB_EINPUT, "%s: %u x %u pixels; at most %lld are read",
                         r->file->path, width, height, (long long)DATA_IMAGE_PIXELS);
     png_set_expand(png);
     png_set_scale_16(png);

@@ -236,6 +236,8 @@ enum ebb_status data_image_decode(const struct data_file *file, struct data_scra
                                   const struct data_row_sink *sink, struct ebb_error *err)
 {
     uint8_t magic[8] = {0};
+    if (file->length == 0)
+        return data_corrupt(err, file, 0, "the file is empty");
     EBB_TRY(data_file_read(file, 0, magic, file->length < 8 ? (size_t)file->length : 8, err));
     if (memcmp(magic, "\x89PNG\r\n\x1a\n", 8) == 0)
         return data_png_decode(file, scratch, sink, err);

@@ -33,6 +33,18 @@ static enum ebb_status put(struct serve_rest *r)
     EBB_TRY(serve_blame(r, status, &why, 400, ""));
     if (root->kind != EBB_DOC_MAP)
         return serve_refuse(r, 400, "a template is a mapping");
+    struct ebb_report report = {0};
+    struct ebb_str lines = {0};
+    status = exp_template_check(r->arena, r->name, root, &report, &why);
+    ebb_report_lines(&report, &lines);
+    if (status == EBB_EINPUT && lines.length > 0)
+        lines.data[--lines.length] = '\0'; /* the end of the last line */
+    if (status == EBB_EINPUT)
+        status = serve_refuse(r, 400, "%s", ebb_str_c(&lines));
+    else
+        status = serve_blame(r, status, &why, 400, "");
+    ebb_str_fini(&lines);
+    EBB_TRY(status);
     struct exp_db_template row = {.name = r->name, .config = text->text};
     EBB_TRY(exp_db_template_write(r->db, &row, r->err));
     return get(r);

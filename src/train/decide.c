@@ -322,19 +322,20 @@ static void name_op(const struct train_choice *c, char *text, size_t size)
 static enum ebb_status refuse(const struct train_ways *w, const struct train_choice *c,
                               struct ebb_error *err)
 {
-    char where[200];
+    char where[200], least[32];
     name_op(c, where, sizeof where);
+    ebb_format_bytes(c->info.floor_bytes, least, sizeof least);
     return ebb_fail(
         err, EBB_EBUDGET,
         "a budget of %llu bytes is too small for %s: the least it can run in is %llu "
-        "bytes (%llu of them weights and other state)%s%s",
+        "bytes, %s (%llu of them weights and other state)%s%s",
         (unsigned long long)w->asked_bytes, c->trace->name, (unsigned long long)c->info.floor_bytes,
-        (unsigned long long)c->info.persistent_bytes, where,
+        least, (unsigned long long)c->info.persistent_bytes, where,
         w->demands & PLANNER_NOTHING_AGAIN ? ", since use_ckp: false forbids to recompute"
         : c->fates                         ? ", since use_ckp: true keeps block inputs"
         : w->demands & PLANNER_NO_COPIES
             ? ", since with_activation_offload: false forbids to copy activations"
-            : "");
+            : ". A smaller batch, or memory below it (--host, --file), needs less");
 }
 
 /* One of the floor's games at this budget, with lower tiers or without. */

@@ -142,7 +142,12 @@ enum ebb_status train_set(struct ebb_arena *arena, struct ebb_doc_node *root, co
     }
     if (*path == '\0')
         return ebb_fail(err, EBB_EINPUT, "--set %s: the key is empty", text);
-    if (!value && !(value = ebb_doc_new(arena, EBB_DOC_NULL)))
-        return ebb_no_memory(err, sizeof *value);
-    return ebb_doc_set(arena, map, path, value) ? EBB_OK : ebb_no_memory(err, sizeof *value);
+    struct ebb_doc_node *placed = ebb_doc_new(arena, EBB_DOC_NULL);
+    if (!placed)
+        return ebb_no_memory(err, sizeof *placed);
+    if (value)
+        *placed = *value;
+    placed->owner = NULL;
+    placed->line = placed->column = 0; /* it stands in no line of the file */
+    return ebb_doc_set(arena, map, path, placed) ? EBB_OK : ebb_no_memory(err, sizeof *placed);
 }

@@ -31,6 +31,25 @@ bool train_task_takes(const struct train_task *task, enum nn_task kind)
     return (task->models & BIT(kind)) != 0;
 }
 
+/* What validate.c can report of a model of the zoo; models of files may have metrics of their own. */
+const char *train_task_metrics(const char *name)
+{
+    static const struct {
+        const char *task, *metrics;
+    } rows[] = {
+        {"image_classification", "validation_loss validation_accuracy validation_top5_accuracy"},
+        {"segmentation", "validation_loss validation_iou"},
+        {"language_model", "validation_loss validation_perplexity validation_mlm_accuracy "
+                           "validation_accuracy validation_top5_accuracy"},
+        {"regression", "validation_loss validation_mae validation_accuracy "
+                       "validation_top5_accuracy"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(rows[i].task, name) == 0)
+            return rows[i].metrics;
+    return NULL;
+}
+
 enum nn_task train_task_kind(const struct train_task *task)
 {
     unsigned kind = 0;

@@ -306,7 +306,7 @@ TEST(own__keys_are_checked_by_the_callers_function)
                       OWN_HEAD "entrypoint: ebb:gan\nmemory: {x: 1,\n  bad: 2}\nmodel: {}\n"
                                "data: {}\nmax_restarts: -1",
                       options);
-    CHECK_STR(seen, "data model memory ");
+    CHECK_STR(seen, "data searcher model memory ");
     CHECK_EQ(r.report.errors, 2);
     CHECK_STR(r.report.items[0].path, "memory.bad"); /* sorted among the others */
     CHECK_STR(r.report.items[1].path, "max_restarts");

@@ -235,3 +235,13 @@ const struct ebb_doc_node *exp_layers_merge(struct ebb_reading *reader,
         merge_section(reader, &(struct ebb_section){.table = &exp_schema}, earlier, later);
     return reader->failed ? NULL : merged;
 }
+
+enum ebb_status exp_template_check(struct ebb_arena *arena, const char *name,
+                                   const struct ebb_doc_node *root, struct ebb_report *report,
+                                   struct ebb_error *err)
+{
+    struct ebb_reading reading;
+    ebb_reading_init(&reading, arena, name, report);
+    ebb_keys_check(&reading, &(struct ebb_section){.table = &exp_schema}, NULL, root);
+    return ebb_reading_end(&reading, err);
+}

@@ -89,6 +89,17 @@ static void check_precision(struct ebb_reading *reader, const struct ebb_doc_nod
     ebb_reading_also(reader, "optimizations.mixed_precision");
 }
 
+/* Is the searcher's metric one that the task reports? */
+static void check_metric(struct ebb_reading *reader, const struct ebb_doc_node *root,
+                         const struct exp_config *config)
+{
+    const struct exp_config_options *options = reader->context;
+    const struct ebb_doc_node *searcher = ebb_doc_given(root, "searcher");
+    if (options->check_section && searcher && !reader->failed &&
+        ebb_reading_is_good(reader, &config->searcher.metric))
+        options->check_section(options->check_context, reader, "searcher", searcher, config);
+}
+
 void exp_rules_own(struct ebb_reading *reader, const struct ebb_doc_node *root,
                    const struct exp_config *config)
 {
@@ -98,6 +109,7 @@ void exp_rules_own(struct ebb_reading *reader, const struct ebb_doc_node *root,
     bool is_own = kind == EXP_ENTRY_BUILTIN || kind == EXP_ENTRY_ONNX;
     if (is_own) {
         check_section(reader, "data", ebb_doc_given(root, "data"), config);
+        check_metric(reader, root, config);
         check_precision(reader, root, config);
     }
     for (size_t i = 0; i < OWN_COUNT; i++) {
