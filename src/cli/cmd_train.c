@@ -33,7 +33,9 @@ static const struct train_metric *find_metric(const struct cli_train_session *s,
 static enum ebb_status watch_early(struct cli_train_session *s, struct ebb_error *err)
 {
     const struct exp_early_stopping *early = &s->early;
-    if (early->patience == 0)
+    int64_t every =
+        s->o->validate_every; /* one at the end of a run that is resumed later counts not */
+    if (early->patience == 0 || every == 0 || train_trial_updates(s->trial) % every != 0)
         return EBB_OK;
     const struct train_metric *m = find_metric(s, early->metric);
     if (!m) {

@@ -73,7 +73,7 @@ static enum ebb_status class_of(const struct ebb_names *classes, const char *nam
                     name);
 }
 
-static void count_list(struct data_set *set, int split)
+static void count_list(struct data_set *set, enum data_split split)
 {
     const struct folder_state *state = set->state;
     set->info.full_count[split] = state->lists[split].count;
@@ -130,7 +130,7 @@ static enum ebb_status list_tables(struct data_set *set, const struct data_value
         EBB_TRY(ebb_copy_text(&state->folders[s], set->folder, err));
         EBB_TRY(data_labels_read(&state->lists[s], set->directory, tables[s], v, s == DATA_TRAIN,
                                  &set->class_names, &info->classes, err));
-        count_list(set, s);
+        count_list(set, (enum data_split)s);
     }
     size_t targets = state->lists[DATA_TRAIN].targets;
     if (targets == 0)

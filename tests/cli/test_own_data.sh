@@ -137,4 +137,48 @@ done
 kill -9 $!
 wait $! 2>/dev/null || true
 [ "$(ebb train command.yaml --updates 60 --no-validation --resume cck --json | hash_of)" = "$kept" ] || fail "a command's data depend on kills"
+
+# the same in an experiment: the program is among its files
+mkdir def && cp samples.py net.yaml def
+sed 's/max_steps: 1/max_steps: 3/' command.yaml >def/exp.yaml
+echo 'batches_per_step: 4' >>def/exp.yaml
+EBB_STATE=$work/state ebb run def/exp.yaml def >log 2>&1 || fail "a command in an experiment: $(tail -5 log)"
+
+# training that does not get better ends, by the file, and where it would have without an interruption
+early='--set searcher.early_stopping.patience=3 --set min_validation_period=1 --set opt.lr=0 --validate-every 2'
+ebb train table.yaml --updates 60 $early >log 2>&1 || fail "early end: $(tail -3 log)"
+grep -q "validation_loss has not become better in 3 validations: training ends after update 8" log || fail "no early end: $(cat log)"
+ebb train table.yaml --updates 5 $early --checkpoint eck >/dev/null 2>&1
+ebb train table.yaml --updates 60 $early --resume eck >log 2>&1
+grep -q "training ends after update 8" log || fail "an interruption moves the end: $(cat log)"
+ebb train table.yaml --updates 20 $early --set searcher.early_stopping.metric=validation_accuracy --set searcher.early_stopping.smaller_is_better=false --patience 2 >log 2>&1
+grep -q "validation_loss has not become better in 2 validations" log || fail "--patience is about the searcher's metric: $(cat log)"
+sed 's/max_steps: 1/max_steps: 1, early_stopping: {patience: 3}/' table.yaml >patient.yaml
+if ebb experiment validate patient.yaml >log 2>&1; then fail "early stopping without validations is valid"; fi
+grep -q "min_validation_period" log || fail "no reason: $(cat log)"
+
+# what a terminal shows: how far, how long, loss, rate, samples per second, memory
+python3 - "$ebb" <<'EOF' || fail "the progress line"
+import fcntl, os, pty, re, struct, sys, termios
+for columns in 84, 160:
+    pid, fd = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        os.execv(sys.argv[1], ["ebb", "train", "pictures.yaml", "--updates", "150", "--no-validation", "--budget", "3MiB"])
+    seen = b""
+    try:
+        while True:
+            part = os.read(fd, 65536)
+            if not part:
+                break
+            seen += part
+    except OSError:
+        pass
+    os.waitpid(pid, 0)
+    lines = [x for x in re.split("[\\r\\n]", seen.decode()) if x.startswith("train") and "loss" in x]
+    if not lines:
+        sys.exit(f"{columns} columns: no line of progress: {seen[-300:]}")
+    if not re.search(r"\d+/150 .* left  loss \d\.\d+  rate 0\.05  \S+ items/s  [\d.]+ [KM]iB of 3", lines[-1]):
+        sys.exit(f"{columns} columns: {lines[-1]!r}")
+EOF
 echo OK
