@@ -56,6 +56,8 @@ void cli_train_json(const struct cli_train_session *s, const struct train_state 
         ebb_jsonw_key_uint(w, "samples", st->samples);
     }
     ebb_jsonw_key_int(w, "threads", st->threads);
+    if (st->bad_samples)
+        ebb_jsonw_key_uint(w, "bad_samples", st->bad_samples);
     ebb_jsonw_key_string(w, "weights_sha256", hash);
     cli_json_object_end(&json);
 }
@@ -103,6 +105,11 @@ void cli_train_summary(const struct cli_train_session *s, const struct train_sta
     if (st->skipped)
         printf("  skipped   %" PRId64 " updates with infinite gradients, loss scale %g\n",
                st->skipped, st->loss_scale);
+    if (st->bad_samples)
+        printf("  bad       %" PRIu64 " samples could not be read, others took their places\n",
+               st->bad_samples);
+    for (size_t i = 0; train_trial_bad_sample(s->trial, i); i++)
+        printf("            %s\n", train_trial_bad_sample(s->trial, i));
     printf("  weights   sha256 %s\n", hash);
 }
 

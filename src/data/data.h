@@ -237,6 +237,12 @@ void data_position_write(const struct data_position *position, struct ebb_json_w
 enum ebb_status data_position_read(const struct ebb_doc_node *node, struct data_position *position,
                                    struct ebb_error *err);
 
+/* Samples of a set with `bad_samples: skip` that could not be read so far: their number, and what is
+ * said of the first DATA_BAD_NAMED. Any thread; a name stays until the set is closed. */
+#define DATA_BAD_NAMED 16
+uint64_t data_bad_count(const struct data_set *set);             /* NULL: 0 */
+const char *data_bad_name(const struct data_set *set, size_t i); /* NULL: there are not so many */
+
 struct data_stats {
     uint64_t batches, samples;
     uint64_t waited_ns;  /* the caller's time in data_loader_next waiting for or doing decoding */

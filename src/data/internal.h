@@ -155,6 +155,7 @@ struct data_values {
     int64_t crop_pad;
     struct data_numbers scale, ratio;
     struct data_color color;
+    unsigned bad_samples; /* 1: skip */
     double mixup;
     /* files */
     const char *train_images, *train_labels, *val_images, *val_labels;
@@ -245,6 +246,7 @@ struct data_set {
     uint32_t *subset[DATA_SPLITS];       /* NULL = all */
     struct ebb_names class_names;        /* in the order of the classes; none: they are numbers */
     struct data_view view;
+    struct data_bad *bad;              /* bad_samples: skip; NULL: they are errors. Owned */
     double mixup;                      /* 0: samples are not blended */
     size_t mixup_bytes;                /* of the scratch: room for a partner */
     char *directory, *cache;           /* owned: of the environment */
@@ -281,6 +283,12 @@ enum ebb_status data_set_classes(struct data_info *info, int64_t given, struct e
 void data_set_image(struct data_info *info);
 
 /* Read raw index -> sample; `index` is after the subset. Scratch has info.scratch_bytes. */
+/* As data_read_with; where the section says so, one that cannot be read has the next in its place. */
+enum ebb_status data_read_good(const struct data_set *set, enum data_split split, uint64_t index,
+                               uint64_t seed, uint64_t epoch, void *const *fields,
+                               struct data_scratch *scratch, struct ebb_error *err);
+enum ebb_status data_bad_open(struct data_set *set, struct ebb_error *err);
+void data_bad_close(struct data_set *set);
 enum ebb_status data_read_with(const struct data_set *set, enum data_split split, uint64_t index,
                                uint64_t seed, uint64_t epoch, void *const *fields,
                                struct data_scratch *scratch, struct ebb_error *err);

@@ -93,7 +93,7 @@ static enum ebb_status decode_one(const struct data_loader *l, uint64_t epoch, u
                                   void *const *fields, struct data_scratch *scratch,
                                   struct ebb_error *err)
 {
-    return data_read_with(l->set, l->options.split, list_at(l, epoch, position), l->options.seed,
+    return data_read_good(l->set, l->options.split, list_at(l, epoch, position), l->options.seed,
                           epoch, fields, scratch, err);
 }
 

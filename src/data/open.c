@@ -213,6 +213,8 @@ static enum ebb_status set_open(struct data_set *set, const struct data_env *env
     set->close = row->close;
     EBB_TRY(row->open(set, v, err));
     EBB_TRY(data_mixup_open(set, v->mixup, err));
+    if (v->bad_samples)
+        EBB_TRY(data_bad_open(set, err));
     EBB_TRY(set_check(set, err));
     EBB_TRY(take_subset(set, DATA_TRAIN, (uint64_t)v->train_subset, err));
     return take_subset(set, DATA_VALIDATION, (uint64_t)v->val_subset, err);
@@ -255,6 +257,7 @@ void data_close(struct data_set *set)
         ebb_free(set->subset[s]);
     ebb_free(set->state);
     ebb_names_fini(&set->class_names);
+    data_bad_close(set);
     ebb_free(set->directory);
     ebb_free(set->folder);
     ebb_free(set->cache);

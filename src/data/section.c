@@ -57,6 +57,7 @@ static const struct ebb_key rows[] = {
     {.path = "augment.contrast", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0, <= 16", AT(color.contrast)},
     {.path = "augment.saturation", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0, <= 16", AT(color.saturation)},
     {.path = "augment.hue", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0, <= 0.5", AT(color.hue)},
+    {.path = "bad_samples", .kind = EBB_KEY_WORD, .words = "refuse skip", AT(bad_samples)},
     {.path = "mixup", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0, <= 100", AT(mixup)},
     {.path = "command", .kind = EBB_KEY_TEXTS, .check = is_text, LIST(command)},
     {.path = "timeout", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0.001, <= 86400", AT(timeout)},
@@ -94,7 +95,8 @@ static const struct ebb_key rows[] = {
 static const struct ebb_keys keys = {rows, sizeof rows / sizeof *rows, "docs/data.md"};
 
 static const char every_set[] =
-    "train_subset val_subset shuffle drop_last_batch prefetch workers buffer rng mixup";
+    "train_subset val_subset shuffle drop_last_batch prefetch workers buffer rng mixup "
+    "bad_samples";
 
 /* Of a benchmark file's section, read by the training loop. */
 static const char batch_keys[] =

@@ -172,7 +172,14 @@ static tensor_id build_pool(struct ops_build *b)
     for (int d = 3 - nd; ok && d < 3; d++) {
         p.pool.out[d] = pooled(&p.pool, d, a->ceil_mode);
         p.out[p.rank - 3 + d] = p.pool.out[d];
-        ok = p.pool.out[d] > 0 && 2 * p.pool.pad[d] <= p.pool.k[d];
+        ok = 2 * p.pool.pad[d] <= p.pool.k[d];
+        if (ok && p.pool.out[d] <= 0)
+            return tensor_fail(
+                s, EBB_EINPUT,
+                "%s: windows of %lld do not fit into an input of %lld, padding %lld: "
+                "what the model is given is too small for it",
+                b->def->name, (long long)(p.pool.dilation[d] * (p.pool.k[d] - 1) + 1),
+                (long long)p.pool.in[d], (long long)p.pool.pad[d]);
     }
     if (!ok)
         return tensor_fail(s, EBB_EINPUT, "%s: kernel, stride, padding or dilation out of range",

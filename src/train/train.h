@@ -426,8 +426,11 @@ struct train_state { /* where a trial stands, and what it cost so far */
     const char *beyond_op, *beyond_label; /* NULL: between runs */
     uint64_t buffer_bytes;                /* data held outside the budget: set, loader, staging */
     int64_t skipped;
+    uint64_t bad_samples; /* data.bad_samples: skip: those that could not be read */
     double loss_scale;
 };
+/* What is said of the i-th of them; NULL: only the first few are named. */
+const char *train_trial_bad_sample(const struct train_trial *trial, size_t i);
 void train_trial_state(const struct train_trial *trial, struct train_state *state);
 int64_t train_trial_updates(const struct train_trial *trial); /* as in the state, at no cost */
 /* The floor of the training programs (computed when first asked for). */

@@ -666,6 +666,11 @@ uint64_t train_accounted_bytes(const struct train_trial *t)
            (t->info ? t->info->resident_bytes : 0);
 }
 
+const char *train_trial_bad_sample(const struct train_trial *t, size_t i)
+{
+    return data_bad_name(t->set, i);
+}
+
 void train_trial_state(const struct train_trial *t, struct train_state *state)
 {
     const struct train_program_info *main = train_program_info(t->main.program);
@@ -707,6 +712,7 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
     state->wait_ns = t->wait_ns;
     state->busy_ns = t->busy_ns;
     state->skipped = t->skipped;
+    state->bad_samples = data_bad_count(t->set);
     state->loss_scale = t->is_scaled ? t->scaler.scale : 1;
     if (t->loader)
         train_loader_stats(t, &stats);

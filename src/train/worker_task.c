@@ -155,6 +155,14 @@ static void work_report(void *self, struct ebb_json_writer *out)
     train_trial_state(w->trial, &s);
     report_memory(w, &s, out);
     report_time(w, &s, out);
+    if (s.bad_samples)
+        ebb_jsonw_key_uint(out, "bad_samples", s.bad_samples);
+    if (s.bad_samples > w->before.bad_samples) {
+        ebb_jsonw_key_array(out, "bad_sample_names"); /* of those that are new */
+        for (size_t i = (size_t)w->before.bad_samples; train_trial_bad_sample(w->trial, i); i++)
+            ebb_jsonw_string(out, train_trial_bad_sample(w->trial, i));
+        ebb_jsonw_array_end(out);
+    }
     w->before = s;
     w->has_reported = true;
 }

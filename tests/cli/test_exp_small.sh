@@ -158,6 +158,9 @@ opt: {name: SGD, lr: 0.001}
 searcher: {name: single, metric: validation_accuracy, max_steps: 1}
 YAML
 expect 0 "$ebb" train pictures.yaml --updates 1
+sed 's/cifar_resnet20/alexnet/; s/16/28/g' pictures.yaml >alexnet.yaml
+expect 2 "$ebb" train alexnet.yaml --updates 1
+has err.txt "too small for it"
 touch folder/train/a/notes.txt folder/train/b/.hidden.webp
 expect 0 "$ebb" train pictures.yaml --updates 1
 touch folder/train/b/5.webp folder/train/b/6.gif
