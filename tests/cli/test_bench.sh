@@ -137,7 +137,7 @@ contains err "nearest: Throughput"
 contains err "sys.Epoch Length"
 printf 'sys:\n  Throughput: [15, -0.1, 0.1, 5]\n' >bad.yaml
 expect 2 "$ebb" bench check gpt.log --references bad.yaml --system sys
-contains err "bad.yaml:2:32: sys.Throughput[3]: found 5, allowed: a unit, as images/s"
+contains err "bad.yaml:2:31: sys.Throughput[3]: found 5, allowed: a unit, as images/s"
 printf 'Processing Speed:   10 \r\nProcessing Speed: 20\n' >blank.log
 printf 'sys:\n  Throughput: [15, 0, 0, x]\n' >blank.yaml
 expect 0 "$ebb" bench check blank.log --references blank.yaml --system sys
