@@ -88,7 +88,7 @@ static enum data_dtype field_dtype(const struct data_h5_type *t, size_t f,
 {
     if (t->class == DATA_H5_FLOAT)
         return DATA_F32;
-    if (f > 0)
+    if (f > 0 || v->vocabulary > 0)
         return DATA_I64;
     bool is_byte = t->bytes == 1 && !t->is_signed && strcmp(v->image_dtype, "u8") == 0;
     return is_byte ? DATA_U8 : DATA_F32;
@@ -122,6 +122,40 @@ static enum ebb_status count_classes(struct data_set *set, struct ebb_error *err
     return status;
 }
 
+/* With a vocabulary the first field holds sequences of tokens. */
+static enum ebb_status describe_tokens(struct data_set *set, const struct data_values *v,
+                                       struct ebb_error *err)
+{
+    struct data_info *info = &set->info;
+    const struct data_field *x = &info->fields[0];
+    if (!v->vocabulary)
+        return EBB_OK;
+    if (x->dtype != DATA_I64 || x->rank != 1)
+        return ebb_fail(err, EBB_EINPUT,
+                        "data.vocabulary: '%s' of a sample is %s of rank %d, allowed: one row of "
+                        "whole numbers, the tokens",
+                        x->name, data_dtype_text(x->dtype), x->rank);
+    info->vocabulary = v->vocabulary;
+    info->sequence = x->dims[0];
+    /* What models of padded pairs of sentences want besides: here is one sentence, and all of it. */
+    data_add_field(info, "segments", DATA_I64, 1, &info->sequence);
+    data_add_field(info, "attention", DATA_I64, 1, &info->sequence);
+    return EBB_OK;
+}
+
+static enum ebb_status check_tokens(const struct data_request *q, const char *path,
+                                    struct ebb_error *err)
+{
+    const struct data_info *info = &q->set->info;
+    const int64_t *tokens = q->fields[0];
+    for (int64_t i = 0; i < info->sequence; i++)
+        if (tokens[i] < 0 || tokens[i] >= info->vocabulary)
+            return ebb_fail(
+                err, EBB_ECORRUPT, "%s: sample %llu: token %lld, the vocabulary has %lld", path,
+                (unsigned long long)q->index, (long long)tokens[i], (long long)info->vocabulary);
+    return EBB_OK;
+}
+
 static enum ebb_status describe(struct data_set *set, const struct data_values *v,
                                 struct ebb_error *err)
 {
@@ -139,6 +173,7 @@ static enum ebb_status describe(struct data_set *set, const struct data_values *
         }
     }
     const struct data_field *y = &info->fields[1];
+    EBB_TRY(describe_tokens(set, v, err));
     data_set_image(info);
     if (state->count != 2)
         return EBB_OK;
@@ -174,6 +209,11 @@ static enum ebb_status arrays_read(const struct data_request *q, struct ebb_erro
 {
     const struct arrays_state *state = q->set->state;
     const struct data_info *info = &q->set->info;
+    for (size_t f = state->count; f < info->field_count; f++) {
+        int64_t *out = q->fields[f]; /* segments, attention */
+        for (int64_t i = 0; out && i < info->sequence; i++)
+            out[i] = f > state->count;
+    }
     for (size_t f = 0; f < state->count; f++) {
         const struct array *a = &state->arrays[q->split][f];
         if (!q->fields[f])
@@ -181,6 +221,8 @@ static enum ebb_status arrays_read(const struct data_request *q, struct ebb_erro
         q->scratch->used = 0;
         EBB_TRY(data_h5_read(&a->h, &a->d, q->index, 1, info->fields[f].dtype, q->fields[f],
                              q->scratch, err));
+        if (f == 0 && info->vocabulary > 0)
+            EBB_TRY(check_tokens(q, a->file.path, err));
         if (f == 1 && info->kind == DATA_CLASSES) {
             int64_t label = *(int64_t *)q->fields[f];
             if (label < 0 || label >= info->classes)
@@ -226,7 +268,7 @@ static const char *one_file_check(const struct data_values *v, const char **key)
     {                                                                                              \
         DATA_ROW(text, what, DATA_ARRAYS, struct arrays_state, arrays_open, arrays_read,           \
                  arrays_close),                                                                    \
-            .keys = "data_dir train_files val_files fields classes image_dtype",                   \
+            .keys = "data_dir train_files val_files fields classes image_dtype vocabulary",        \
             .required = "train_files", .defaults = arrays_defaults, .check = (check_),             \
             .variant = (format)                                                                    \
     }

@@ -18,6 +18,7 @@ static void adapt(struct train_trial *t)
                  {"height", d->height},
                  {"width", d->width},
                  {"classes", d->classes},
+                 {"labels", d->kind == DATA_CLASSES ? d->classes : 0},
                  {"vocabulary", d->vocabulary},
                  {"length", d->sequence},
                  {"features", x->rank == 1 && x->dtype == DATA_F32 ? x->dims[0] : 0},

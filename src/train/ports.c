@@ -53,6 +53,7 @@ static enum ebb_status mismatch(const struct nn_port *port, int64_t batch,
                                 const struct data_info *info, int field, struct ebb_error *err)
 {
     char shape[96];
+    bool is_whole = port->view.dtype == TENSOR_I64;
     tensor_shape_text(&port->view, shape, sizeof shape);
     if (field < 0)
         return ebb_fail(err, EBB_EINPUT, "data %s has nothing for the model's '%s' %s", info->name,
@@ -60,9 +61,12 @@ static enum ebb_status mismatch(const struct nn_port *port, int64_t batch,
     const struct data_field *f = &info->fields[field];
     return ebb_fail(err, EBB_EINPUT,
                     "data %s: a sample's '%s' has %lld values (%s), the model wants '%s' %s for a "
-                    "batch of %lld",
+                    "batch of %lld%s",
                     info->name, f->name, (long long)field_count(f), data_dtype_text(f->dtype),
-                    port->name, shape, (long long)batch);
+                    port->name, shape, (long long)batch,
+                    is_whole && f->dtype == DATA_F32
+                        ? ": whole numbers, as classes and tokens are; store them as integers"
+                        : "");
 }
 
 struct matching {
