@@ -112,6 +112,7 @@ struct early {
     const struct trace *trace;
     struct plan plan; /* as given, without moves and addresses */
     const struct planner_tiers *tiers;
+    uint64_t budget;                /* of tier 0; where there is none, what the plan takes */
     struct sums sums[DEVICE_TIERS]; /* bytes in each tier at each step */
     uint64_t *clock;                /* before each step; one more at the end */
     struct copy *copies;
@@ -357,7 +358,7 @@ static void move_drops(struct early *e)
             continue;
         size_t at = step_at(e, c->end_ns - 1, most - 1) + 1;
         at = sums_first_above(s, 1, 0, s->leaves, drop + 1, at < most ? at : most - 1,
-                              (int64_t)(e->tiers->bytes[0] - c->bytes));
+                              (int64_t)(e->budget - c->bytes));
         at = e->quiet[at];
         if (at <= drop + 1)
             continue;
@@ -392,7 +393,7 @@ static void move_fetches(struct early *e)
         if (c->made && e->copies[c->made - 1].at > least)
             least = e->copies[c->made - 1].at;
         size_t full =
-            sums_last_above(s, 1, 0, s->leaves, c->place, (int64_t)(e->tiers->bytes[0] - c->bytes));
+            sums_last_above(s, 1, 0, s->leaves, c->place, (int64_t)(e->budget - c->bytes));
         least = full > least ? full : least;
         size_t at = step_at(e, start, c->place);
         at = e->quiet[at > least ? at : least];
@@ -485,7 +486,7 @@ static enum ebb_status addresses(const struct early *e, struct plan *to, bool *i
 {
     struct ebb_error why = {0};
     struct plan still = {0};
-    uint64_t moved = 0, budget = e->tiers->bytes[0];
+    uint64_t moved = 0, budget = e->budget;
     *is_found = to->exact_bytes; /* graph files: byte sums, no addresses */
     if (*is_found)
         return EBB_OK;
@@ -525,6 +526,9 @@ static enum ebb_status make(struct early *e, const struct plan *from, bool drops
     EBB_TRY(look(e, err));
     if (e->copy_count == 0)
         return EBB_OK;
+    e->budget = e->tiers->bytes[0];
+    if (e->budget >= TRACE_MAX_BYTES)
+        e->budget = (uint64_t)e->sums[0].most[1];
     move_sends(e);
     if (drops_late)
         move_drops(e);

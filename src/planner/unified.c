@@ -266,8 +266,8 @@ static enum ebb_status flip_in(struct unified *u, double slack, struct ebb_error
 /* Single decisions of the games by which the best was found. */
 static enum ebb_status flip_best(struct unified *u, struct ebb_error *err)
 {
-    if (!u->is_found || !planner_has_tiers(u->tiers) || exec_overhead(u->report) < ALL_HIDDEN ||
-        (u->tiers->homes && u->trace->op_count > SOME_OPS))
+    if (!u->is_found || u->tiers->fates || !planner_has_tiers(u->tiers) ||
+        exec_overhead(u->report) < ALL_HIDDEN || (u->tiers->homes && u->trace->op_count > SOME_OPS))
         return EBB_OK;
     if (u->slack > 0 && u->trace->op_count <= FEW_OPS)
         EBB_TRY(flip_in(u, 0, err));
