@@ -19,7 +19,18 @@
 struct opened {
     struct ebb_arena arena;
     struct data_set *set;
+    bool leaves_out; /* bad rows of tables are told and left out */
+    uint64_t bad;    /* such rows */
 };
+
+#define SHOWN 50 /* bad samples that are named */
+
+static void tell_bad(void *context, const char *message)
+{
+    struct opened *o = context;
+    if (o->bad++ < SHOWN)
+        fprintf(stderr, "%s\n", message);
+}
 
 /* Every mistake to stderr; false when there is one. */
 static bool check_section(struct opened *o, const struct ebb_doc_node *section,
@@ -48,14 +59,16 @@ static int open_section(struct opened *o, const char *text, uint64_t seed)
     char folder[1024] = "";
     const char *slash = strrchr(text, '/');
     bool is_text = text[0] == '{';
-    *o = (struct opened){0};
     ebb_arena_init(&o->arena);
     enum ebb_status status =
         is_text ? ebb_doc_parse_yaml(&o->arena, "section", text, strlen(text), &root, &err)
                 : ebb_doc_load(&o->arena, text, &root, &err);
     if (!is_text && slash != NULL && (size_t)(slash - text) < sizeof folder)
         memcpy(folder, text, (size_t)(slash - text) + 1);
-    struct data_env env = {.directory = folder[0] ? folder : NULL, .seed = seed};
+    struct data_env env = {.directory = folder[0] ? folder : NULL,
+                           .seed = seed,
+                           .bad_row = o->leaves_out ? tell_bad : NULL,
+                           .bad_row_context = o};
     const struct ebb_doc_node *section = is_text ? root : ebb_doc_get(root, "data");
     bool is_good = status == EBB_OK && check_section(o, section, &env, &err);
     if (is_good && data_open(section, &env, &o->set, &err) == EBB_OK)
@@ -195,7 +208,7 @@ static int run_show(int argc, char **argv)
                         {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object"}),
         CLI_POSITIONAL(1, 1)};
     struct cli_args args;
-    struct opened o;
+    struct opened o = {0};
     int code = begin(&spec, argc, argv, &args, &seed, &o);
     if (code >= 0)
         return code;
@@ -207,8 +220,6 @@ static int run_show(int argc, char **argv)
 }
 
 /* ---- check ----------------------------------------------------------------------------------- */
-
-#define SHOWN 50 /* bad samples that are named */
 
 struct check {
     uint64_t good[DATA_SPLITS], bad[DATA_SPLITS];
@@ -246,8 +257,9 @@ static void check_split(const struct data_set *set, int split, void *const *fiel
     ebb_progress_destroy(progress);
 }
 
-static int check(const struct data_set *set, bool as_json)
+static int check(const struct opened *o, bool as_json)
 {
+    const struct data_set *set = o->set;
     const struct data_info *info = data_describe(set);
     void *fields[DATA_MAX_FIELDS] = {0};
     struct check c = {0};
@@ -264,13 +276,16 @@ static int check(const struct data_set *set, bool as_json)
         return cli_report(&err);
     if (as_json)
         printf("{\"train\": {\"good\": %" PRIu64 ", \"bad\": %" PRIu64
-               "}, \"validation\": {\"good\": %" PRIu64 ", \"bad\": %" PRIu64 "}}\n",
-               c.good[0], c.bad[0], c.good[1], c.bad[1]);
+               "}, \"validation\": {\"good\": %" PRIu64 ", \"bad\": %" PRIu64
+               "}, \"bad_rows\": %" PRIu64 "}\n",
+               c.good[0], c.bad[0], c.good[1], c.bad[1], o->bad);
     else
         printf("%s: training %" PRIu64 " good, %" PRIu64 " bad; validation %" PRIu64
                " good, %" PRIu64 " bad\n",
                info->name, c.good[0], c.bad[0], c.good[1], c.bad[1]);
-    return c.bad[0] + c.bad[1] || cli_interrupted() ? 1 : 0;
+    if (o->bad && !as_json)
+        printf("%s: %" PRIu64 " bad rows of tables\n", info->name, o->bad);
+    return o->bad || c.bad[0] + c.bad[1] || cli_interrupted() ? 1 : 0;
 }
 
 static int run_check(int argc, char **argv)
@@ -288,9 +303,9 @@ static int run_check(int argc, char **argv)
         CLI_OPTIONS(options),
         CLI_POSITIONAL(1, 1)};
     struct cli_args args;
-    struct opened o;
+    struct opened o = {.leaves_out = true};
     int code = begin(&spec, argc, argv, &args, NULL, &o);
-    return code < 0 ? end(&args, &o, check(o.set, as_json)) : code;
+    return code < 0 ? end(&args, &o, check(&o, as_json)) : code;
 }
 
 /* ---- make ------------------------------------------------------------------------------------ */
@@ -317,7 +332,7 @@ static int run_make(int argc, char **argv)
         CLI_LIMITS({"train", 0, 1e9}, {"val", 0, 1e9}),
         CLI_POSITIONAL(2, 2)};
     struct cli_args args;
-    struct opened o;
+    struct opened o = {0};
     struct ebb_error err = {.status = EBB_OK};
     int code = begin(&spec, argc, argv, &args, NULL, &o);
     if (code >= 0)

@@ -63,6 +63,7 @@ static int find(const struct data_texts *patterns, const char *name)
 
 /* What one file says, before it is known whether targets are classes. */
 struct table {
+    const struct data_set *set;
     struct csv_state *state;
     struct column *columns;
     bool is_asked; /* rows to be answered: without targets */
@@ -196,7 +197,20 @@ static enum ebb_status read_rows(struct data_csv *csv, const struct data_values 
         size_t n = (size_t)t->rows + 1;
         EBB_TRY(ebb_grow(&t->x, &t->x_capacity, n * t->state->inputs, sizeof *t->x, err));
         EBB_TRY(ebb_grow(&t->y, &t->y_capacity, n * t->state->targets, sizeof *t->y, err));
-        EBB_TRY(data_csv_fields(csv, take_value, t, err));
+        struct ebb_error why = {0};
+        size_t words = t->words.count;
+        enum ebb_status status = data_csv_fields(csv, take_value, t, &why);
+        if (status == EBB_OK)
+            continue;
+        if (!data_leave_out(t->set, status, &why)) {
+            if (err)
+                *err = why;
+            return status;
+        }
+        while (t->words.count > words) /* of the row that is left out */
+            ebb_free(t->words.items[--t->words.count]);
+        data_csv_skip(csv);
+        t->rows--;
     }
     return t->rows ? EBB_OK : ebb_fail(err, EBB_EINPUT, "%s: no row of values", csv->file.path);
 }
@@ -288,7 +302,15 @@ static enum ebb_status take_table(struct data_set *set, int split, struct table 
     if (state->has_classes) {
         EBB_TRY(ebb_new(&state->labels[split], n, sizeof *state->labels[split], err));
         for (size_t i = 0; i < n; i++) {
-            EBB_TRY(find_class(set, t, i, path, &state->labels[split][i], err));
+            struct ebb_error why = {0};
+            enum ebb_status status = find_class(set, t, i, path, &state->labels[split][i], &why);
+            if (status != EBB_OK && data_leave_out(set, status, &why)) {
+                state->labels[split][i] = 0; /* told: it counts as bad there */
+            } else if (status != EBB_OK) {
+                if (err)
+                    *err = why;
+                return status;
+            }
             if (state->labels[split][i] >= set->info.classes)
                 set->info.classes = state->labels[split][i] + 1;
         }
@@ -309,7 +331,7 @@ static enum ebb_status read_split(struct data_set *set, const struct data_values
 {
     struct csv_state *state = set->state;
     const char *name = split == DATA_TRAIN ? v->train_files.v[0] : v->val_files.v[0];
-    struct table t = {.state = state};
+    struct table t = {.set = set, .state = state};
     enum ebb_status status = read_table(set->folder, name, v, &t, err);
     if (status == EBB_OK && split == DATA_TRAIN) {
         state->has_classes = are_classes(&t, v);
@@ -385,7 +407,7 @@ enum ebb_status data_rows(const struct data_set *set, const char *path, float **
         return ebb_fail(err, EBB_EINPUT, "%s: data %s have no rows of a table: give arrays (.npz)",
                         path, set->info.name);
     struct csv_state *state = set->state, seen = *state; /* the set stays as it is (D4) */
-    struct table t = {.state = &seen, .is_asked = true};
+    struct table t = {.set = set, .state = &seen, .is_asked = true};
     enum ebb_status status = read_table(NULL, path, &state->values, &t, err);
     if (status == EBB_OK) {
         normalise(state, &t);

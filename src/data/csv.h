@@ -32,6 +32,8 @@ typedef enum ebb_status (*data_csv_take)(void *context, struct data_csv *csv, si
                                          struct ebb_error *err);
 enum ebb_status data_csv_fields(struct data_csv *csv, data_csv_take take, void *context,
                                 struct ebb_error *err);
+/* Go on behind a row that was bad. */
+void data_csv_skip(struct data_csv *csv);
 /* "path:line: column 3 (name): what" with EBB_EINPUT. */
 enum ebb_status data_csv_wrong(const struct data_csv *csv, size_t column, const char *what,
                                struct ebb_error *err);

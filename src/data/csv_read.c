@@ -131,20 +131,25 @@ enum ebb_status data_csv_fields(struct data_csv *r, data_csv_take take, void *co
     r->is_last = false;
     for (size_t i = 0; i < r->column_count; i++) {
         EBB_TRY(next_field(r, i, err));
-        if (r->is_last != (i + 1 == r->column_count)) {
-            r->line = line;
-            return data_csv_wrong(r, i,
-                                  r->is_last
-                                      ? "the row ends here: it has less fields than the first"
-                                      : "the row goes on: it has more fields than the first",
-                                  err);
-        }
         uint64_t after = r->line;
-        r->line = line; /* of the message */
-        EBB_TRY(take(context, r, i, err));
+        r->line = line; /* of messages */
+        enum ebb_status status =
+            r->is_last == (i + 1 == r->column_count) ? take(context, r, i, err)
+            : r->is_last
+                ? data_csv_wrong(r, i, "the row ends here: it has less fields than the first", err)
+                : data_csv_wrong(r, i, "the row goes on: it has more fields than the first", err);
         r->line = after;
+        EBB_TRY(status);
     }
     return EBB_OK;
+}
+
+void data_csv_skip(struct data_csv *r)
+{
+    while (!r->is_last && r->at < r->length && !at_line_end(r))
+        r->at++;
+    if (!r->is_last)
+        end_row(r);
 }
 
 enum ebb_status data_csv_unknown(const struct data_csv *r, const char *key, const char *pattern,

@@ -94,6 +94,9 @@ struct data_env {
     const char *directory; /* relative paths start here; NULL: the working directory */
     const char *cache;     /* folder for token files; NULL: ${XDG_CACHE_HOME:-~/.cache}/ebb */
     uint64_t seed;         /* of the run: subsets, synthetic data without a seed of its own */
+    /* NULL, or told every bad row of a table, which is then left out; else the first one is an error. */
+    void (*bad_row)(void *context, const char *message);
+    void *bad_row_context;
 };
 
 /* Keys and values only: no file is touched. False: mistakes were reported. `path` is where the

@@ -128,8 +128,7 @@ static enum ebb_status list_tables(struct data_set *set, const struct data_value
     const char *const tables[DATA_SPLITS] = {v->train_labels, v->val_labels};
     for (int s = 0; s < DATA_SPLITS && tables[s]; s++) {
         EBB_TRY(ebb_copy_text(&state->folders[s], set->folder, err));
-        EBB_TRY(data_labels_read(&state->lists[s], set->directory, tables[s], v, s == DATA_TRAIN,
-                                 &set->class_names, &info->classes, err));
+        EBB_TRY(data_labels_read(set, &state->lists[s], tables[s], v, s == DATA_TRAIN, err));
         count_list(set, (enum data_split)s);
     }
     size_t targets = state->lists[DATA_TRAIN].targets;

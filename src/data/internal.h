@@ -241,10 +241,12 @@ struct data_set {
     struct data_info info;
     const struct data_row *row;
     enum ebb_status (*read)(const struct data_request *request, struct ebb_error *err);
-    void (*close)(struct data_set *set); /* what state owns; NULL: nothing */
-    void *state;                         /* the format's own; owned */
-    uint32_t *subset[DATA_SPLITS];       /* NULL = all */
-    struct ebb_names class_names;        /* in the order of the classes; none: they are numbers */
+    void (*close)(struct data_set *set);                 /* what state owns; NULL: nothing */
+    void *state;                                         /* the format's own; owned */
+    uint32_t *subset[DATA_SPLITS];                       /* NULL = all */
+    void (*bad_row)(void *context, const char *message); /* of the environment */
+    void *bad_row_context;
+    struct ebb_names class_names; /* in the order of the classes; none: they are numbers */
     struct data_view view;
     struct data_bad *bad;              /* bad_samples: skip; NULL: they are errors. Owned */
     double mixup;                      /* 0: samples are not blended */
@@ -277,6 +279,9 @@ size_t data_find_start(const uint64_t *first, size_t count, uint64_t at);
 void data_add_field(struct data_info *info, const char *name, enum data_dtype dtype, int rank,
                     const int64_t *dims);
 
+/* A row of a table is bad: true when somebody is told and it is left out. */
+bool data_leave_out(const struct data_set *set, enum ebb_status status,
+                    const struct ebb_error *why);
 /* What the labels say (info->classes) against what the section says (0: nothing). */
 enum ebb_status data_set_classes(struct data_info *info, int64_t given, struct ebb_error *err);
 /* Field 0 of rank 3 is an image: channels, height, width. */

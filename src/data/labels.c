@@ -9,6 +9,7 @@
 #include "data/labels.h"
 
 struct reading {
+    const struct data_set *set;
     struct data_labels *to;
     const struct data_values *values;
     size_t file;                   /* column of the names */
@@ -102,10 +103,18 @@ static enum ebb_status find_classes(struct reading *r, const char *path, struct 
         int64_t class = names->count ? data_words_find(names, r->words.items[i])
                         : data_is_class((double)l->values[i]) ? (int64_t)l->values[i]
                                                               : -1;
-        if (class < 0)
-            return ebb_fail(err, EBB_EINPUT,
-                            "%s: row %zu of values: '%.80s' is no class of the training table",
-                            path, i + 1, r->words.items[i]);
+        struct ebb_error why = {0};
+        if (class < 0) {
+            ebb_fail(&why, EBB_EINPUT,
+                     "%s: row %zu of values: '%.80s' is no class of the training table", path,
+                     i + 1, r->words.items[i]);
+            if (!data_leave_out(r->set, EBB_EINPUT, &why)) {
+                if (err)
+                    *err = why;
+                return EBB_EINPUT;
+            }
+            class = 0; /* told: it counts as bad there */
+        }
         l->classes[i] = (uint32_t) class;
         *classes = class >= *classes ? class + 1 : *classes;
     }
@@ -120,19 +129,36 @@ static enum ebb_status read_rows(struct reading *r, struct data_csv *csv, struct
     for (size_t k = 0; k < r->count; k++)
         EBB_TRY(find_column(csv, "target", v->target.count ? v->target.v[k] : "label",
                             &r->targets[k], err));
-    for (; data_csv_row(csv); r->to->rows++)
-        EBB_TRY(data_csv_fields(csv, take, r, err));
+    for (; data_csv_row(csv); r->to->rows++) {
+        struct ebb_error why = {0};
+        size_t words = r->words.count, count = r->to->count;
+        enum ebb_status status = data_csv_fields(csv, take, r, &why);
+        if (status == EBB_OK)
+            continue;
+        if (!data_leave_out(r->set, status, &why)) {
+            if (err)
+                *err = why;
+            return status;
+        }
+        while (r->words.count > words) /* of the row that is left out */
+            ebb_free(r->words.items[--r->words.count]);
+        r->to->count = count;
+        r->to->rows--;
+        data_csv_skip(csv);
+    }
     return r->to->rows ? EBB_OK : ebb_fail(err, EBB_EINPUT, "%s: no row of values", csv->file.path);
 }
 
-enum ebb_status data_labels_read(struct data_labels *l, const char *folder, const char *name,
+enum ebb_status data_labels_read(struct data_set *set, struct data_labels *l, const char *name,
                                  const struct data_values *v, bool is_training,
-                                 struct ebb_names *names, int64_t *classes, struct ebb_error *err)
+                                 struct ebb_error *err)
 {
-    struct reading r = {.to = l, .values = v};
+    struct reading r = {.set = set, .to = l, .values = v};
+    struct ebb_names *names = &set->class_names;
+    int64_t *classes = &set->info.classes;
     struct data_csv *csv;
     EBB_TRY(ebb_new(&csv, 1, sizeof *csv, err));
-    enum ebb_status status = data_csv_open(csv, folder, name, v, err);
+    enum ebb_status status = data_csv_open(csv, set->directory, name, v, err);
     EBB_THEN(status, read_rows(&r, csv, err));
     bool wants_numbers = v->target_kind == DATA_TARGET_NUMBERS || r.count > 1;
     if (status == EBB_OK && wants_numbers)

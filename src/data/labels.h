@@ -19,10 +19,10 @@ uint64_t data_labels_bytes(const struct data_labels *labels); /* memory that the
 enum ebb_status data_labels_add(struct data_labels *labels, const char *folder, const char *name,
                                 uint32_t class, struct ebb_error *err);
 /* The rows of a table: a column with names of files (data.inputs, else `file`), one or more with what
- * they are (data.target, else `label`). Classes that are words get their names in `names`, when it is
- * the table of training; *classes grows to their number. */
-enum ebb_status data_labels_read(struct data_labels *labels, const char *folder, const char *name,
+ * they are (data.target, else `label`). Classes that are words become the set's names of classes, when
+ * it is the table of training; the set's classes grow to their number. */
+enum ebb_status data_labels_read(struct data_set *set, struct data_labels *labels, const char *name,
                                  const struct data_values *values, bool is_training,
-                                 struct ebb_names *names, int64_t *classes, struct ebb_error *err);
+                                 struct ebb_error *err);
 
 #endif

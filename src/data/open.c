@@ -236,6 +236,8 @@ enum ebb_status data_open(const struct ebb_doc_node *section, const struct data_
     set->info.kind = row->kind;
     set->info.is_synthetic = values.is_synthetic;
     set->seed = env ? env->seed : 0;
+    set->bad_row = env ? env->bad_row : NULL;
+    set->bad_row_context = env ? env->bad_row_context : NULL;
     set->synthetic_seed = values.synthetic_seed;
     enum ebb_status status = set_open(set, env, &values, err);
     if (status != EBB_OK) {
@@ -267,6 +269,14 @@ void data_close(struct data_set *set)
 const struct data_info *data_describe(const struct data_set *set)
 {
     return &set->info;
+}
+
+bool data_leave_out(const struct data_set *set, enum ebb_status status, const struct ebb_error *why)
+{
+    if (status != EBB_EINPUT || !set->bad_row)
+        return false;
+    set->bad_row(set->bad_row_context, why->message);
+    return true;
 }
 
 const char *data_class_name(const struct data_set *set, int64_t class)

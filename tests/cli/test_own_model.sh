@@ -95,7 +95,7 @@ ebb train table.yaml --updates 40 --export-weights t.npz >/dev/null || fail "tra
 ebb eval table.yaml --weights t.npz --answers answers.csv | grep -q "validation_accuracy *1$" || fail "a table that is not learned"
 [ "$(wc -l <answers.csv)" = 9 ] || fail "answers of other than eight rows"
 sed -i '3s/^2/two/' t.csv
-if ebb data check table.yaml 2>log; then fail "a word among numbers is good"; fi
+if ebb data check table.yaml >log 2>&1; then fail "a word among numbers is good"; fi
 grep -q "t.csv:3: column 1 (a): found 'two'" log || fail "data check does not say where: $(cat log)"
 
 # text: the same seed, the same words

@@ -95,6 +95,52 @@ TEST(table_of_labels__mistakes_say_where)
     CHECK(strstr(kit_refused(kit, "{name: imagefolder, data_dir: p, target: y}"), "train_labels"));
 }
 
+static void note_bad(void *context, const char *message)
+{
+    struct ebb_str *all = context;
+    ebb_str_add(all, message);
+    ebb_str_addc(all, '\n');
+}
+
+TEST(bad_rows__are_all_told_to_who_asks)
+{
+    struct kit *kit = *cmocka_state;
+    struct ebb_str all = {0};
+    struct data_set *set = NULL;
+    struct data_env env = {.directory = kit->folder, .bad_row = note_bad, .bad_row_context = &all};
+    float x[48];
+    int64_t y;
+    put(kit, "t.csv", "a,b,y\n1,2,u\n1,x,u\n3\n4,5,v\n6,7,8,9\n,1,u\n\"8\",9,v\n");
+    put(kit, "v.csv", "a,b,y\n1,2,w\n");
+    CHECK_OK(
+        data_open(kit_section(kit, "{name: csv, train_files: t.csv, val_files: v.csv, target: y}"),
+                  &env, &set, &kit->err),
+        &kit->err);
+    CHECK_EQ(data_describe(set)->count[DATA_TRAIN], 3);
+    CHECK_OK(data_read(set, DATA_TRAIN, 2, 0, 0, (void *[]){x, &y}, &kit->err), &kit->err);
+    CHECK(x[0] == 8 && x[1] == 9 && y == 1);
+    static const char *const told[] = {"t.csv:3: column 2 (b): found 'x'", "t.csv:4: column 1",
+                                       "t.csv:6: column 3", "t.csv:7: column 1 (a): found ''",
+                                       "'w' is no class of the training file"};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (!strstr(ebb_str_c(&all), told[i]))
+            fail_msg("%s: %s", told[i], ebb_str_c(&all));
+    data_close(set);
+    put_pictures(kit);
+    ebb_str_clear(&all);
+    put(kit, "t.csv", "file,label\na.png,dog\n,cat\nb.png,\nc d.png,cat\n");
+    put(kit, "v.csv", "file,label\nb.png,bird\n");
+    CHECK_OK(data_open(kit_section(kit, TABLE "}"), &env, &set, &kit->err), &kit->err);
+    CHECK_EQ(data_describe(set)->count[DATA_TRAIN], 2);
+    CHECK_OK(data_read(set, DATA_TRAIN, 1, 0, 0, (void *[]){x, &y}, &kit->err), &kit->err);
+    CHECK(x[0] == 90 && y == 0);
+    CHECK(strstr(ebb_str_c(&all), "t.csv:3: column 1 (file)") &&
+          strstr(ebb_str_c(&all), "t.csv:4: column 2 (label)") &&
+          strstr(ebb_str_c(&all), "'bird' is no class"));
+    data_close(set);
+    ebb_str_fini(&all);
+}
+
 /* ---- inputs from outside ---- */
 
 TEST(picture__becomes_what_the_set_makes_of_its_own)
