@@ -81,11 +81,24 @@ static size_t find_entry(const struct plot_figure *f, const char *name)
     return PLOT_NO_ENTRY;
 }
 
+static bool is_line(enum plot_style style)
+{
+    return style == PLOT_LINE || style == PLOT_STEP || style == PLOT_LINE_POINTS;
+}
+
+/* A name that is a lonely point in one panel and a line in another one is shown as a line. */
 static void add_entry(struct plot_figure *f, const struct plot_series *s)
 {
-    if (s->name == NULL || s->style == PLOT_CELLS || s->style == PLOT_INTERVALS ||
-        find_entry(f, s->name) != PLOT_NO_ENTRY)
+    if (s->name == NULL || s->style == PLOT_CELLS || s->style == PLOT_INTERVALS)
         return;
+    size_t found = find_entry(f, s->name);
+    if (found != PLOT_NO_ENTRY) {
+        if (f->entries[found].style == PLOT_POINTS && is_line(s->style)) {
+            f->entries[found].style = s->style;
+            f->entries[found].is_dashed = s->is_dashed;
+        }
+        return;
+    }
     struct plot_entry *e = &f->entries[f->entry_count];
     *e = (struct plot_entry){.name = s->name, .style = s->style, .is_dashed = s->is_dashed};
     e->marker = (int)(f->entry_count % PLOT_MARKERS);

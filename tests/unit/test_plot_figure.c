@@ -112,6 +112,27 @@ TEST(figure__stacks_in_order)
     CHECK_EQ(ebb_heap_live(), 0);
 }
 
+TEST(legend__shows_lines_as_lines_and_what_failed_last)
+{
+    const double x[] = {1, 2}, y[] = {1, 2};
+    struct plot_series first[] = {
+        {.name = "failed", .style = PLOT_CROSSES, .x = x, .y = y, .count = 1},
+        {.name = "rotor", .style = PLOT_POINTS, .x = x, .y = y, .count = 1, .is_dashed = true}};
+    struct plot_series second[] = {
+        {.name = "rotor", .style = PLOT_STEP, .x = x, .y = y, .count = 2, .is_dashed = true}};
+    struct plot_panel panels[] = {{.series = first, .series_count = 2},
+                                  {.series = second, .series_count = 1}};
+    struct plot_chart two = {.panels = panels, .panel_count = 2, .shared_legend = true};
+    struct plot_figure f;
+    struct ebb_error err = {0};
+    CHECK_OK(plot_figure_init(&f, &two, &err), &err);
+    CHECK_EQ(f.entry_count, 2);
+    CHECK_STR(f.entries[0].name, "rotor");
+    CHECK(f.entries[0].style == PLOT_STEP && f.entries[0].is_dashed);
+    CHECK_STR(f.entries[1].name, "failed");
+    plot_figure_fini(&f);
+}
+
 TEST(figure__includes_marks_in_its_ranges)
 {
     const struct plot_series s[] = {
