@@ -141,9 +141,9 @@ expect 0 "$ebb" explain gpt.yaml --budget "$budget" --host 64MiB --file 64MiB --
 contains step.svg "Bytes in lower tiers"
 contains step.svg ">from host</text>"
 contains step.svg ">to file</text>"
-python3 - <out <<'EOF' || fail "the timeline of a step with tiers: $(cat out)"
+python3 - out <<'EOF' || fail "the timeline of a step with tiers"
 import json, sys
-m = json.load(sys.stdin)["managed"]
+m = json.load(open(sys.argv[1]))["managed"]
 rows = [dict(zip(m["columns"], row)) for row in m["timeline"]]
 kinds = m["columns"][1:7]
 assert kinds == ["weights", "optimizer", "inputs", "activations", "gradients", "workspace"], kinds
