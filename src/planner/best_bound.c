@@ -15,7 +15,7 @@ static enum ebb_status build(struct best *b, uint32_t slices, struct planner_cut
     const struct planner_job *job = b->job;
     uint32_t at[2 * MOST_SLICES + 2], count;
     EBB_TRY(planner_cuts_choose(job->graph, job->budget, slices, at, &count, err));
-    return planner_cuts_build(cuts, job->graph, job->budget, NULL, at, count, err);
+    return planner_cuts_build(cuts, job->graph, job->budget, NULL, true, at, count, err);
 }
 
 #define COMPLETED_NODES 90

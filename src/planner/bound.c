@@ -27,7 +27,7 @@ static enum ebb_status build(const struct planner_graph *graph, const struct pla
     for (uint32_t slices = MOST_SLICES;; slices /= 2) {
         if (!*is_whole)
             EBB_TRY(planner_cuts_choose(graph, tiers->bytes[0], slices, at, &count, err));
-        EBB_TRY(planner_cuts_build(cuts, graph, tiers->bytes[0], tiers, at, count, err));
+        EBB_TRY(planner_cuts_build(cuts, graph, tiers->bytes[0], tiers, *is_whole, at, count, err));
         if (cuts->mip.col_count <= MOST_COLUMNS || slices == 1)
             return EBB_OK;
         planner_cuts_fini(cuts);

@@ -33,6 +33,9 @@ struct build {
     bool *stays;                       /* item -> in tier 0 as long as a first run reads it */
     int *sent[DEVICE_TIERS], *sent_next[DEVICE_TIERS]; /* item -> column of C, as s */
     int *in[DEVICE_TIERS];                             /* item -> column of I in this interval */
+    int *coming, *coming_next, *come; /* item -> columns of L, as s, and of A; only in integers */
+    bool is_integer;
+    int *made; /* item -> column of S past the first run of its maker, an instant's node */
     double cost_scale, mem_scale, budget;
 };
 
@@ -148,6 +151,8 @@ static void keep_columns(struct build *b, uint32_t k)
         }
         if (b->stays[i] && b->certain[i] > k)
             b->s_next[i] = ALWAYS;
+        else if (b->made[i] >= 0 && b->interval[item->node] == k)
+            b->s_next[i] = b->made[i];
         else
             b->s_next[i] = planner_mip_col(b->mip, 0, 1, 0, true);
     }
@@ -186,6 +191,38 @@ static void copy_columns(struct build *b, int tier, uint32_t k)
     }
 }
 
+/* In integers S cannot be the part that has come: that is L_k = L_(k-1) + I_k - A_k, and A_k says
+ * whether all of it has. What t_k reads does not come while it runs. */
+static void coming_columns(struct build *b, uint32_t k)
+{
+    const struct planner_graph *g = b->g;
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        b->coming_next[i] = b->come[i] = NO_COL;
+        if (!b->is_integer || k > b->last[i] ||
+            (b->in[DEVICE_HOST][i] < 0 && b->in[DEVICE_FILE][i] < 0 && b->coming[i] < 0))
+            continue;
+        if (b->s_next[i] >= 0)
+            b->coming_next[i] = planner_mip_col(b->mip, 0, 1, 0, false);
+        if (!(b->spans[k].is_run && planner_graph_reads(g, &g->nodes[b->spans[k].node], i)))
+            b->come[i] = planner_mip_col(b->mip, 0, 1, 0, true);
+        planner_mip_row(b->mip, 0, PLANNER_INF);
+        planner_mip_term(b->mip, b->coming[i], 1);
+        for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++)
+            planner_mip_term(b->mip, b->in[tier][i], 1);
+        planner_mip_term(b->mip, b->coming_next[i], -1);
+        planner_mip_term(b->mip, b->come[i], -1);
+    }
+}
+
+/* An item that comes from below in the interval: the part, in integers whether all of it has come;
+ * but_for: not from that tier. */
+static void arrival_terms(struct build *b, uint32_t i, int but_for)
+{
+    planner_mip_term(b->mip, b->come[i], 1);
+    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS && b->tiers && !b->is_integer; tier++)
+        planner_mip_term(b->mip, tier == but_for ? NO_COL : b->in[tier][i], 1);
+}
+
 /* What may be fetched and sent in interval k. */
 static void copy_rows(struct build *b, int tier, uint32_t begin)
 {
@@ -201,8 +238,7 @@ static void copy_rows(struct build *b, int tier, uint32_t begin)
         planner_mip_row(b->mip, 0, PLANNER_INF);
         planner_mip_term(b->mip, b->s[i], 1);
         planner_mip_term(b->mip, b->r[g->items[i].node], 1);
-        for (int other = DEVICE_HOST; other < DEVICE_TIERS; other++)
-            planner_mip_term(b->mip, other == tier ? NO_COL : b->in[other][i], 1);
+        arrival_terms(b, i, tier);
         planner_mip_term(b->mip, after, -1);
         planner_mip_term(b->mip, before, 1);
     }
@@ -243,6 +279,7 @@ static void add_copies(struct build *b, uint32_t k)
 {
     for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++)
         copy_columns(b, tier, k);
+    coming_columns(b, k);
     for (int tier = DEVICE_HOST; tier < DEVICE_TIERS; tier++)
         copy_rows(b, tier, b->spans[k].begin);
     time_rows(b, &b->spans[k]);
@@ -259,8 +296,7 @@ static void presence(struct build *b, uint32_t i, double constant, int other)
     planner_mip_row(b->mip, constant, PLANNER_INF);
     planner_mip_term(b->mip, b->s[i], 1);
     planner_mip_term(b->mip, b->r[b->g->items[i].node], 1);
-    for (int tier = DEVICE_HOST; tier < DEVICE_TIERS && b->tiers; tier++)
-        planner_mip_term(b->mip, b->in[tier][i], 1);
+    arrival_terms(b, i, DEVICE_T0);
     planner_mip_term(b->mip, other, -1);
 }
 
@@ -294,20 +330,41 @@ static void set_scales(struct build *b, uint64_t budget)
     b->budget = (double)(budget / unit * unit) * b->mem_scale;
 }
 
+/* With copies a first run may leave out what it makes, if the op can: it is then made later. What it
+ * makes lies there from its beginning on: S past its run is the column, and it begins here. */
+static double output_terms(struct build *b, uint32_t k)
+{
+    const struct planner_graph *g = b->g;
+    const struct planner_node *node = &g->nodes[b->spans[k].node];
+    bool can_skip = b->tiers && plan_can_skip(g->trace->ops[node->op].kind);
+    double whole = 0;
+    for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++) {
+        double bytes = (double)g->items[o].bytes * b->mem_scale;
+        whole += can_skip ? 0 : bytes;
+        if (!can_skip || b->stays[o] || b->last[o] <= b->interval[b->spans[k].node])
+            continue;
+        if (b->made[o] < 0)
+            b->made[o] = planner_mip_col(b->mip, 0, 1, 0, true);
+        planner_mip_term(b->mip, b->made[o], bytes);
+    }
+    return whole;
+}
+
 static void memory_row(struct build *b, uint32_t k)
 {
     const struct planner_graph *g = b->g;
     const struct planner_node *node = &g->nodes[b->spans[k].node];
-    double room = b->budget - (double)planner_graph_working_set(g, node) * b->mem_scale;
+    double room = b->budget - (double)node->workspace_bytes * b->mem_scale;
     planner_mip_row(b->mip, -PLANNER_INF, 0);
+    room -= output_terms(b, k);
     for (uint32_t i = 0; i < node->out_first; i++) {
         double bytes = (double)g->items[i].bytes * b->mem_scale;
-        if (b->s_next[i] == NO_COL || planner_graph_reads(g, node, i))
-            continue;
-        if (b->s_next[i] == ALWAYS)
+        bool is_read = planner_graph_reads(g, node, i);
+        if (is_read || b->s_next[i] == ALWAYS)
             room -= bytes;
-        else
+        else if (b->s_next[i] >= 0)
             planner_mip_term(b->mip, b->s_next[i], bytes);
+        planner_mip_term(b->mip, is_read ? NO_COL : b->coming_next[i], bytes);
     }
     planner_mip_upper(b->mip, room);
 }
@@ -315,7 +372,7 @@ static void memory_row(struct build *b, uint32_t k)
 static void add_intervals(struct build *b)
 {
     for (uint32_t i = 0; i < b->g->item_count; i++)
-        b->s[i] = NO_COL;
+        b->s[i] = b->made[i] = b->coming[i] = b->coming_next[i] = b->come[i] = NO_COL;
     for (int tier = DEVICE_HOST; tier < DEVICE_TIERS && b->tiers; tier++)
         for (uint32_t i = 0; i < b->g->item_count; i++)
             b->sent[tier][i] = NO_COL;
@@ -331,12 +388,14 @@ static void add_intervals(struct build *b)
             memcpy(b->cuts->s_col + (size_t)k * b->g->item_count, b->s_next,
                    b->g->item_count * sizeof *b->s_next);
         ebb_swap(&b->s, &b->s_next, sizeof b->s);
+        ebb_swap(&b->coming, &b->coming_next, sizeof b->coming);
     }
 }
 
 enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct planner_graph *g,
                                    uint64_t budget, const struct planner_tiers *tiers,
-                                   const uint32_t *at, uint32_t count, struct ebb_error *err)
+                                   bool is_integer, const uint32_t *at, uint32_t count,
+                                   struct ebb_error *err)
 {
     struct ebb_arena build_arena = {0};
     size_t items = (size_t)g->item_count + 1, nodes = (size_t)g->node_count + 1;
@@ -349,6 +408,11 @@ enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct plann
                       .mip = &cuts->mip,
                       .g = g,
                       .tiers = tiers,
+                      .is_integer = is_integer,
+                      .made = ebb_arena_calloc(&build_arena, items, sizeof *b.made),
+                      .coming = ebb_arena_calloc(&build_arena, items, sizeof *b.coming),
+                      .coming_next = ebb_arena_calloc(&build_arena, items, sizeof *b.coming_next),
+                      .come = ebb_arena_calloc(&build_arena, items, sizeof *b.come),
                       .may_run = ebb_arena_calloc(&build_arena, nodes, sizeof *b.may_run),
                       .deadline = ebb_arena_calloc(&build_arena, nodes, sizeof *b.deadline),
                       .stays = ebb_arena_calloc(&build_arena, items, sizeof *b.stays),

@@ -27,8 +27,8 @@
  * at any moment (waits W1 to W5), so the rows of memory hold. Of several copies of an item back
  * that end in one interval one is counted; one that begins in the interval in which another ended
  * is not: the item had as well stayed, in the bytes that it fills. So I_k <= 1. Of several
- * copies out to one tier the first is counted, which every copy back follows. Persistent storages
- * stay. What was written in place may be made again for the price of its first version, so the
+ * copies out to one tier the first is counted, which every copy back follows. A first run may leave
+ * out what its op can leave out. Persistent storages stay. What was written in place may be made again for the price of its first version, so the
  * bound holds for plans that do so, too. */
 #ifndef EBB_PLANNER_CUTS_H
 #define EBB_PLANNER_CUTS_H
@@ -56,10 +56,13 @@ struct planner_cuts {
 enum ebb_status planner_cuts_choose(const struct planner_graph *graph, uint64_t budget,
                                     uint32_t slices, uint32_t *at, uint32_t *count,
                                     struct ebb_error *err);
-/* tiers: NULL: nothing is copied. */
+/* tiers: NULL: nothing is copied. is_integer: it is to be solved in integers; then, with tiers, what
+ * of an item is on its way is a column L_k(i) of its own beside S_k(i), and A_k(i) = 0 or 1 says
+ * that all of it has come: L_k = L_(k-1) + I_k - A_k, and A_k stands for I_k in the rows of readers. */
 enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct planner_graph *graph,
                                    uint64_t budget, const struct planner_tiers *tiers,
-                                   const uint32_t *at, uint32_t count, struct ebb_error *err);
+                                   bool is_integer, const uint32_t *at, uint32_t count,
+                                   struct ebb_error *err);
 /* The schedule a solution (without tiers) speaks of; it may need repair: memory is certain in the instants only. */
 void planner_cuts_extract(const struct planner_cuts *cuts, const double *x,
                           struct planner_sched *sched);

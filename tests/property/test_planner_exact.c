@@ -164,7 +164,7 @@ static void compare_split(const struct small *g, const struct trace *trace, unsi
             struct planner_cuts cuts;
             struct planner_mip_result result = {0};
             CHECK_OK(planner_cuts_choose(graph, budget, slices, at, &count, &err), &err);
-            CHECK_OK(planner_cuts_build(&cuts, graph, budget, NULL, at, count, &err), &err);
+            CHECK_OK(planner_cuts_build(&cuts, graph, budget, NULL, true, at, count, &err), &err);
             struct planner_mip_options options = {
                 .seconds = 20, .cutoff = PLANNER_INF, .is_relaxed = relaxed};
             CHECK_OK(planner_mip_solve(&cuts.mip, &options, &result, &err), &err);

@@ -510,7 +510,9 @@ TEST(unified__is_near_the_optimum)
         CHECK(best->ns < LINKS_NEVER);
         prove(one.program, one.trace, &c, &one.tiers, one.tiers.bytes[0], best, &is_packed);
         packed += is_packed;
-        double ratio = (double)ns / best->ns;
+        double bound, ratio = (double)ns / best->ns;
+        CHECK_OK(planner_bound(one.trace, &one.tiers, seed % 8 ? 0 : 0.2, &bound, &err), &err);
+        CHECK(bound <= (double)best->ns && bound <= (double)ns); /* no plan is below it */
         ratios[count++] = ratio;
         worst = ratio > worst ? ratio : worst;
         above += ratio > 1.10;
