@@ -106,15 +106,16 @@ static void moves(void)
     struct device *d = make(64u << 20, 0);
     unsigned char *box = (unsigned char *)t->host_take(d, bytes), *back = (unsigned char *)t->host_take(d, bytes);
     const uint64_t distances[] = {256, 4096, 1 << 20, 5 << 20, 30 << 20};
+    const uint64_t sizes[] = {16, 100, 4096, 19201, 131072, 131073, bytes}; /* a kernel's, and larger */
     for (uint64_t i = 0; i < bytes; i++)
         box[i] = (unsigned char)(i * 2654435761u >> 11);
-    for (int k = 0; k < 10; k++) {
-        uint64_t a = 1024, b = 1024 + distances[k % 5], from = k < 5 ? a : b, to = k < 5 ? b : a;
-        OK(t->write(d, DEVICE_COMPUTE, from, box, bytes, &err));
-        OK(t->copy(d, DEVICE_COMPUTE, DEVICE_T0, to, DEVICE_T0, from, bytes, &err));
-        OK(t->read(d, DEVICE_COMPUTE, back, to, bytes, &err));
+    for (int k = 0; k < 70; k++) {
+        uint64_t a = 1024, b = 1024 + distances[k % 5], from = k % 10 < 5 ? a : b, to = k % 10 < 5 ? b : a, n = sizes[k / 10];
+        OK(t->write(d, DEVICE_COMPUTE, from, box, n, &err));
+        OK(t->copy(d, DEVICE_COMPUTE, DEVICE_T0, to, DEVICE_T0, from, n, &err));
+        OK(t->read(d, DEVICE_COMPUTE, back, to, n, &err));
         OK(t->sync(d, &err));
-        CHECK(memcmp(box, back, bytes) == 0);
+        CHECK(memcmp(box, back, n) == 0);
     }
     t->host_give(d, box);
     t->host_give(d, back);

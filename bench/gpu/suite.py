@@ -3,9 +3,10 @@
 
   images  ResNet-50, 256 images as bytes from a file, at several budgets
   same    GPT-2 124M and ResNet-50: five processes, five budgets, op by op, with a host tier: the same weights
-  zoo     other networks at full size, three updates each without a limit and in less: the same weights
+  zoo     other networks at full size, seven updates each (one eager, one captured, the others replayed) without a limit and in less: the
+          same weights
 
-Exit 1 when weights differ or more than budget and reserve (1 GiB) is taken."""
+Exit 1 when weights differ or more than the budget and the reserve that ebb names is taken."""
 import json
 import os
 import subprocess
@@ -14,7 +15,6 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GIB = 1 << 30
-RESERVE = 1 << 30
 failures = []
 
 
@@ -39,7 +39,7 @@ def show(name, row):
         print(f"{name:34} failed: {row['error']}", flush=True)
         return
     over = row["driver_bytes"] - (row["budget_bytes"] or row["peak_bytes"])
-    if over > RESERVE:
+    if over > row["device_reserve_bytes"]:
         failures.append(name + ": reserve")
     print(f"{name:34} {row['update_ms']:8.2f} ms predicted {row['predicted_ms']:8.2f} peak {row['peak_bytes'] / GIB:6.2f} driver {row['driver_bytes'] / GIB:6.2f} "
           f"GiB (+{over / GIB:.2f}) remat {row['remat_ops']:5d} swapped {row['swapped_bytes'] / GIB:5.2f} loss {row['loss']:.4f} {row['weights_sha256'][:12]}", flush=True)
@@ -114,13 +114,17 @@ def zoo(ebb):
                     f"model: {{name: {name}{', ' + options if options else ''}}}\nhyperparameters: {{global_batch_size: {batch}}}\n"
                     f"opt: {{name: SGD, lr: 0.01, momentum: 0.9}}\nmemory: {{precision: {precision}, device: cuda}}\n"
                     "searcher: {name: single, metric: validation_loss, max_steps: 1}\n")
-        rows = [train(ebb, name + ".yaml", "--updates", "3")]
+        rows = [train(ebb, name + ".yaml", "--updates", "7")]
         show(f"{name} {precision} {batch}", rows[0])
         if "error" in rows[0]:
             continue
         floor, peak = rows[0]["floor_bytes"], rows[0]["peak_bytes"]
-        rows.append(train(ebb, name + ".yaml", "--updates", "3", "--budget", str(floor + (peak - floor) * 2 // 5)))
+        less = ("--budget", str(floor + (peak - floor) * 2 // 5))
+        rows.append(train(ebb, name + ".yaml", "--updates", "7", *less))
         show(f"{name} {precision} {batch}, less", rows[1])
+        if name == "dtr_treelstm":  # so many ops that planning is short of time: what a policy does
+            rows.append(train(ebb, name + ".yaml", "--updates", "7", "--policy", "lru", *less))
+            show(f"{name} {precision} {batch}, less, lru", rows[2])
         same(name, rows)
 
 

@@ -359,6 +359,19 @@ static enum ebb_status save_profile(const struct cli_train_session *s, struct eb
     return status;
 }
 
+/* Before the first update: what the device takes besides. */
+static void tell_reserve(const struct cli_train_session *s)
+{
+    struct train_state st;
+    char text[32];
+    train_trial_state(s->trial, &st);
+    if (st.device_reserve_bytes && !s->o->is_json)
+        printf("reserve: at most %s of the device beside the budget, for the driver's context, "
+               "kernels and "
+               "graphs\n",
+               ebb_format_bytes(st.device_reserve_bytes, text, sizeof text));
+}
+
 /* A run that ended before its first update has made nothing; folders with something in them stay. */
 static void leave_nothing(const struct cli_train_session *s)
 {
@@ -391,6 +404,7 @@ static int train(struct cli_train_session *s)
     if (status == EBB_OK && o->save_trace)
         status = save_trace(s, &err);
     if (status == EBB_OK) {
+        tell_reserve(s);
         cli_catch_interrupts();
         status = work(s, &err);
     }

@@ -55,6 +55,10 @@ void cli_train_json(const struct cli_train_session *s, const struct train_state 
         ebb_jsonw_key_string(w, "beyond_op", st->beyond_op);
         ebb_jsonw_key_uint(w, "samples", st->samples);
     }
+    if (st->device_reserve_bytes) {
+        ebb_jsonw_key_uint(w, "device_reserve_bytes", st->device_reserve_bytes);
+        ebb_jsonw_key_uint(w, "device_beside_bytes", st->device_beside_bytes);
+    }
     ebb_jsonw_key_int(w, "threads", st->threads);
     if (st->bad_samples)
         ebb_jsonw_key_uint(w, "bad_samples", st->bad_samples);
@@ -95,6 +99,10 @@ void cli_train_summary(const struct cli_train_session *s, const struct train_sta
            "time waiting for data\n",
            bytes_text(st->reserve_bytes, a, sizeof a), bytes_text(st->buffer_bytes, b, sizeof b),
            st->busy_ns ? 100.0 * (double)st->wait_ns / (double)st->busy_ns : 0.0);
+    if (st->device_reserve_bytes)
+        printf("  device    %s beside the budget at the end, reserve %s\n",
+               bytes_text(st->device_beside_bytes, a, sizeof a),
+               bytes_text(st->device_reserve_bytes, b, sizeof b));
     if (st->samples)
         printf("  observed  %s at most, %s accounted for; %s beyond at most, in update %" PRId64
                " at %s %s\n",

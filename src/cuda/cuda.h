@@ -175,6 +175,12 @@ int cuda_attention_grad(const struct cuda_attention *d, const void *q, const voi
                         const void *o, const void *go, const float *stats, void *dq, void *dk,
                         void *dv, void *workspace, cuda_stream stream);
 
+/* ---- move.cu ---------------------------------------------------------------------------------------- */
+
+#define CUDA_MOVE_MOST ((size_t)128 << 10)
+/* At most so many bytes, at addresses of 16 bytes' alignment; ranges may overlap. Bytes: each twice. */
+int cuda_move(const void *from, void *to, size_t bytes, cuda_stream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -106,6 +106,10 @@ struct device_table {
     enum ebb_status (*sync)(struct device *device, struct ebb_error *err); /* all streams */
     uint64_t (*now_ns)(struct device *device, enum device_stream stream);
     uint64_t (*stall_ns)(struct device *device); /* compute stream waited for copies so far */
+    /* Of the device's own memory: the most that is ever taken beside tier 0 (contexts, kernels, graphs), and what is,
+     * by whomever. 0 and NULL where there is nothing of the kind. */
+    uint64_t reserve_bytes;
+    uint64_t (*beside_bytes)(struct device *device);
     /* D8; all NULL where there is no capture. A graph belongs to the caller and goes before the
      * device. */
     enum ebb_status (*capture_begin)(struct device *device, struct ebb_error *err);

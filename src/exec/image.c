@@ -183,6 +183,8 @@ static enum ebb_status make_step(struct maker *m, size_t at, struct ebb_error *e
     uint64_t sum = m->walk.resident_bytes + m->walk.extra_bytes;
     image->report.sum_bytes = sum > image->report.sum_bytes ? sum : image->report.sum_bytes;
     image->step_count += !is_clean;
+    image->node_count += !is_clean && (from->act == PLAN_RUN || from->act == PLAN_MOVE ||
+                                       from->act == PLAN_SEND || from->act == PLAN_FETCH);
     return EBB_OK;
 }
 

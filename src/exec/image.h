@@ -34,7 +34,8 @@ struct exec_image {
     size_t step_count;
     struct exec_launch *launches;
     uint32_t launch_count;
-    void **pointers; /* of all launches */
+    uint32_t node_count; /* launches, moves and copies: what a capture of it holds */
+    void **pointers;     /* of all launches */
     size_t pointer_count;
     uint64_t *final_offset; /* per storage, PLAN_NOWHERE when absent at the end */
     uint32_t *waits;        /* lists of copies */

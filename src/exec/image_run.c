@@ -140,6 +140,15 @@ static enum ebb_status note_step(const struct exec_image *image, struct exec_log
 
 /* ---- what goes in and comes out --------------------------------------------------------------- */
 
+#define MOST_CAPTURED                                                                              \
+    262144 /* nodes of all graphs: each takes 2.3 KiB of the device, beside the budget */
+
+/* Leaves that lie in two places in turn make two graphs: not of a step that is large already. */
+static bool is_lent(const struct exec_image *image)
+{
+    return image->o.io && image->o.io->lend && image->node_count <= MOST_CAPTURED / IMAGE_GRAPHS;
+}
+
 static enum ebb_status fill_inbox(struct exec_image *image, struct ebb_error *err)
 {
     for (size_t i = 0; i < image->step_count && image->inbox_bytes; i++) {
@@ -150,7 +159,7 @@ static enum ebb_status fill_inbox(struct exec_image *image, struct ebb_error *er
         uint32_t tensor = image->p->trace->ops[step->index].output_first;
         uint64_t bytes = exec_leaf_bytes(image->p, step->index);
         const void **source = &image->sources[step->box];
-        *source = io && io->lend ? io->lend(io->context, tensor, bytes) : NULL;
+        *source = is_lent(image) ? io->lend(io->context, tensor, bytes) : NULL;
         if (*source)
             continue;
         *source = image->inbox + step->low_offset;
@@ -241,14 +250,11 @@ static enum ebb_status find_graph(struct exec_image *image, struct device_graph 
     return EBB_OK;
 }
 
-#define MOST_CAPTURED                                                                              \
-    65536 /* launches: a graph takes 10 KiB of the device for each, beside the budget */
-
 static enum ebb_status run_all(struct exec_image *image, struct ebb_error *err)
 {
     const struct device_table *d = image->device->table;
     bool is_eager = !d->capture_begin || image->o.is_eager || image->runs == 0 ||
-                    image->launch_count > MOST_CAPTURED || image->is_timed;
+                    image->node_count > MOST_CAPTURED || image->is_timed;
     struct device_graph *graph;
     if (is_eager)
         return enqueue(image, err);

@@ -4,6 +4,8 @@
 #include "kernel/internal.h"
 #include "profile/profile.h"
 
+_Static_assert(KERNEL_FAMILIES <= 64, "a bit per family"); /* not in the header: C++ reads it */
+
 size_t kernel_dtype_bytes(uint8_t dtype)
 {
     static const uint8_t bytes[KERNEL_DTYPES] = {

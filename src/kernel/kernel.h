@@ -565,7 +565,6 @@ enum kernel_family {
 #undef X
         KERNEL_FAMILIES
 };
-_Static_assert(KERNEL_FAMILIES <= 64, "a bit per family");
 
 union kernel_desc { /* room for any */
 #define X(name, text, type) type text;

@@ -125,6 +125,11 @@ const char *train_engine_bits(const struct train_engine *e)
     return e->place.bits;
 }
 
+const struct profile *train_engine_costs(const struct train_engine *e)
+{
+    return e->options.costs ? e->options.costs : profile_builtin();
+}
+
 const char *train_engine_identity(const struct train_engine *e)
 {
     const struct kernel_table *k = e->place.kernels;
@@ -137,6 +142,17 @@ enum ebb_status train_engine_algorithms(struct train_engine *e, bool measures, k
     const struct kernel_table *k = e->place.kernels;
     return k->algorithms && !e->options.is_dry ? k->algorithms(e->backend, measures, add, to, err)
                                                : EBB_OK;
+}
+
+uint64_t train_engine_reserved(const struct train_engine *e)
+{
+    return e->device->table->reserve_bytes;
+}
+
+uint64_t train_engine_beside(const struct train_engine *e)
+{
+    const struct device_table *d = e->device->table;
+    return d->beside_bytes ? d->beside_bytes(e->device) : 0;
 }
 
 bool train_engine_is_hidden(const struct train_engine *e)

@@ -63,6 +63,8 @@ void *train_engine_backend(const struct train_engine *engine);
 int train_engine_threads(const struct train_engine *engine);
 /* What results depend on besides: "cpu", or the kind of another device. */
 const char *train_engine_bits(const struct train_engine *engine);
+/* What its plans go by. */
+const struct profile *train_engine_costs(const struct train_engine *engine);
 /* More of it (kernel_table.identity): "" where the name says all. */
 const char *train_engine_identity(const struct train_engine *engine);
 /* kernel_table.algorithms of its kernels; nothing where there are none. */
@@ -119,6 +121,9 @@ enum ebb_status train_engine_run(struct train_engine *engine, struct train_progr
 enum ebb_status train_engine_lift_cap(struct train_engine *engine, struct ebb_error *err);
 /* Anonymous memory that its plans may use, in tier 0 and in host memory. */
 uint64_t train_engine_accounted(const struct train_engine *engine);
+/* Of the device's memory, beside the budget: the most that is taken, and what is (device.h). */
+uint64_t train_engine_reserved(const struct train_engine *engine);
+uint64_t train_engine_beside(const struct train_engine *engine);
 /* Bytes of state that live below tier 0. */
 uint64_t train_engine_below(const struct train_engine *engine);
 

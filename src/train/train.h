@@ -357,6 +357,7 @@ enum ebb_status train_trial_reprice(struct train_trial *trial, const char *profi
                                     double *overhead, struct ebb_error *err);
 /* What op_ns of a repetition says. */
 void train_times_note(struct train_times *times, const struct trace *trace, const uint64_t *op_ns);
+bool train_times_chosen(const struct train_times *times); /* there are algorithms among them */
 /* Tells which algorithms the trial's kernels chose (profile.h) or, where it measures, which are the fastest. A trial with such a
  * profile takes them: results have the bits of its algorithms. */
 enum ebb_status train_trial_algorithms(struct train_trial *trial, bool measures,
@@ -418,6 +419,9 @@ struct train_state { /* where a trial stands, and what it cost so far */
     uint64_t update_ns;        /* median of the updates so far (at most the last 64) */
     uint64_t wait_ns, busy_ns; /* training: waiting for data, and everything */
     uint64_t reserve_bytes;    /* anonymous memory of the process beyond the slab; 0 = unknown */
+    /* A device with memory of its own: the most that it takes beside the budget, fixed before the first update, and
+     * what it takes now, as its driver sees it; else 0. */
+    uint64_t device_reserve_bytes, device_beside_bytes;
     /* With memory.with_async_mem_monitor: most anonymous memory, most that is accounted for, most
      * beyond it at one instant, and where that was. */
     uint64_t observed_bytes, accounted_bytes, beyond_bytes, samples;
@@ -581,6 +585,21 @@ struct train_prediction { /* of an update, before it runs */
 enum ebb_status train_trial_predict(struct train_trial *trial, uint64_t budget_bytes,
                                     const char *policy, struct train_prediction *prediction,
                                     struct ebb_error *err);
+
+/* Ops that no row of the profile knows: their time is that of a fit. By kind, dearest first; at most `room`. *all_ns: the time of all ops. */
+struct train_fitted {
+    const char *kind;
+    uint32_t count;
+    uint64_t ns;
+};
+size_t train_trial_fitted(const struct train_trial *trial, struct train_fitted *list, size_t room,
+                          uint64_t *all_ns);
+
+/* Kernels of a device that need not be there: they answer what they need and take, and run nothing. *profile is what they answer
+ * by; both are the caller's (ops_backend_destroy first). costs: path of a profile; NULL: the device's own. */
+enum ebb_status train_device_answers(const char *device, const char *costs, int threads,
+                                     void **backend, struct profile **profile,
+                                     struct ebb_error *err);
 
 /* The training step of a file as a trace, without data files, memory or kernels. */
 enum ebb_status train_trace_from_config(const struct train_config *config, struct trace **trace,

@@ -16,6 +16,7 @@
 #include "kernel/kernel.h"
 #include "mem/mem.h"
 #include "planner/planner.h"
+#include "train/costs.h"
 #include "train/ports.h"
 #include "base/crypto.h"
 
@@ -720,6 +721,8 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
         stats.private_bytes + t->staging_bytes + (t->info ? t->info->resident_bytes : 0);
     if (t->monitor)
         tell_sight(t, state);
+    state->device_reserve_bytes = train_engine_reserved(t->engine);
+    state->device_beside_bytes = train_engine_beside(t->engine);
     uint64_t anonymous = train_anonymous_bytes();
     state->reserve_bytes = anonymous > state->peak_bytes ? anonymous - state->peak_bytes : 0;
 }
@@ -812,13 +815,19 @@ enum ebb_status train_trace_from_config(const struct train_config *config, struc
                       config->wishes.gradients == TRAIN_GRADIENTS_SEPARATE;
     enum ebb_status status = train_open_data(&t, err);
     EBB_THEN(status, nn_config_check(&t.net, err));
+    if (config->costs)
+        EBB_THEN(status, profile_load(config->costs, &t.costs, err));
+    o.costs = t.costs;
     EBB_THEN(status, train_engine_create(&t.engine, &o, err));
     EBB_THEN(status, build_step(&t, t.has_gradients ? TRAIN_MICRO : TRAIN_STEP, config->batch_size,
                                 &t.main, err));
-    if (status == EBB_OK)
+    if (status == EBB_OK) {
         *trace = t.main.trace;
+        train_costs_apply(*trace, train_engine_costs(t.engine));
+    }
     data_close(t.set);
     train_engine_destroy(t.engine);
+    profile_destroy(t.costs);
     ebb_arena_fini(&t.arena);
     return status;
 }
