@@ -47,6 +47,28 @@ static enum ebb_status run_updates(const struct measuring *m, struct train_trial
     return EBB_OK;
 }
 
+/* Which algorithms are fastest, before anything is timed with them: the profile so far decides then. */
+static enum ebb_status choose(struct measuring *m, struct train_config *config,
+                              const struct train_options *options, struct ebb_error *err)
+{
+    struct train_trial *trial = NULL;
+    struct profile *profile = NULL;
+    struct train_options untimed = *options;
+    if (!config->device || strcmp(config->device, "cpu") == 0)
+        return EBB_OK;
+    untimed.times = NULL;
+    enum ebb_status status = train_trial_create(&trial, config, &untimed, err);
+    EBB_THEN(status, train_trial_algorithms(trial, true, m->times, err));
+    train_trial_destroy(trial);
+    if (status != EBB_OK || !train_times_chosen(m->times))
+        return status;
+    status = train_times_profile(m->times, config->device, config->file_path, &profile, err);
+    EBB_THEN(status, profile_write(profile, m->output, err));
+    profile_destroy(profile);
+    config->costs = m->output;
+    return status;
+}
+
 static int measure_file(struct measuring *m, const char *path)
 {
     struct cli_train_file file;
@@ -62,9 +84,9 @@ static int measure_file(struct measuring *m, const char *path)
     }
     file.config.budget_bytes = UINT64_MAX;
     options.makes_data = !file.config.data;
-    enum ebb_status status = train_trial_create(&trial, &file.config, &options, &err);
+    enum ebb_status status = choose(m, &file.config, &options, &err);
+    EBB_THEN(status, train_trial_create(&trial, &file.config, &options, &err));
     EBB_THEN(status, run_updates(m, trial, &ns, &err));
-    EBB_THEN(status, train_trial_algorithms(trial, true, m->times, &err));
     if (status == EBB_OK && !m->is_json)
         printf("%s: an update takes %s\n", path, ebb_format_ns(ns, text, sizeof text));
     train_trial_destroy(trial);

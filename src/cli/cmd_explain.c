@@ -231,6 +231,27 @@ static size_t advise(const struct view *v, struct advice advice[4])
     return count;
 }
 
+#define MOST_FITTED 64
+
+/* Which times are estimates, where a profile decides. */
+static void print_fitted(const struct view *v)
+{
+    struct train_fitted list[MOST_FITTED];
+    uint64_t all, ns = 0;
+    char text[32];
+    if (!v->file->config.costs && !v->file->config.device)
+        return;
+    size_t count = train_trial_fitted(v->trial, list, MOST_FITTED, &all);
+    for (size_t i = 0; i < count; i++)
+        ns += list[i].ns;
+    printf("\nTimes are measured for %.0f %% of the step and fitted for the rest",
+           all ? 100.0 - 100.0 * (double)ns / (double)all : 100.0);
+    for (size_t i = 0; i < count; i++)
+        printf("%s%s (%" PRIu32 ", %s)", i ? ", " : ": ", list[i].kind, list[i].count,
+               ebb_format_ns(list[i].ns, text, sizeof text));
+    printf(".\n");
+}
+
 static void print_text(const struct view *v)
 {
     char a[32], b[32], c[32];
@@ -258,6 +279,7 @@ static void print_text(const struct view *v)
     printf("\n'%s' is what 'ebb train' does without --policy: planner unified, the fastest of "
            "several\nplans. Where a policy finds no way ('-'), training does that, too.\n",
            NO_POLICY);
+    print_fitted(v);
     const struct train_managed *m = &v->managed;
     if (m->count)
         printf("\nIn %s, by %s: %zu evictions, %zu of %zu ops run again, %zu copies between tiers, "
@@ -322,6 +344,20 @@ static void print_json(const struct view *v)
             ebb_jsonw_object_end(w);
         }
     ebb_jsonw_array_end(w);
+    if (v->file->config.costs || v->file->config.device) {
+        struct train_fitted list[MOST_FITTED];
+        uint64_t all;
+        size_t fitted = train_trial_fitted(v->trial, list, MOST_FITTED, &all);
+        ebb_jsonw_key_array(w, "fitted");
+        for (size_t i = 0; i < fitted; i++) {
+            ebb_jsonw_object(w);
+            ebb_jsonw_key_string(w, "kind", list[i].kind);
+            ebb_jsonw_key_uint(w, "ops", list[i].count);
+            ebb_jsonw_key_double(w, "ms", (double)list[i].ns * 1e-6);
+            ebb_jsonw_object_end(w);
+        }
+        ebb_jsonw_array_end(w);
+    }
     const struct train_managed *m = &v->managed;
     if (m->count) {
         ebb_jsonw_key_object(w, "managed");

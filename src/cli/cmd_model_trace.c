@@ -7,6 +7,7 @@
 #include "cli/cmd_model.h"
 #include "cli/cmd_trace.h"
 #include "cli/json.h"
+#include "profile/profile.h"
 
 struct job {
     struct nn_config config;
@@ -14,22 +15,37 @@ struct job {
     enum nn_precision precision;
     struct optim_config optim;
     int64_t threads;
-    bool is_forward; /* no backward pass, evaluation mode */
-    bool has_passes;
-    unsigned passes; /* rewrites that are on, where they were chosen */
+    bool is_forward;       /* no backward pass, evaluation mode */
+    struct ebb_str passes; /* rewrites that are on, where they were chosen */
+    const char *device, *costs;
     const char *file;
 };
+
+/* Kernels that answer: the processor's or, by their profile, those of a device that need not be there. */
+static enum ebb_status open_backend(const struct job *j, void **backend, struct profile **profile,
+                                    struct ebb_error *err)
+{
+    unsigned passes = 0;
+    if (j->threads == 0)
+        return EBB_OK;
+    EBB_TRY(train_device_answers(j->device, j->costs, (int)j->threads, backend, profile, err));
+    if (!j->passes.length)
+        return EBB_OK;
+    enum ebb_status status =
+        ops_rewrites_parse(ebb_str_c(&j->passes), ops_backend_passes(*backend), &passes, err);
+    if (status == EBB_EINPUT)
+        return ebb_context(err, status, "--passes");
+    ops_backend_set_passes(*backend, passes);
+    return status;
+}
 
 static enum ebb_status save(struct job *j, struct trace_stats *stats, uint32_t *ops,
                             struct ebb_error *err)
 {
     struct trace *trace = NULL;
     void *backend = NULL;
-    enum ebb_status status = EBB_OK;
-    if (j->threads > 0)
-        status = ops_backend_create(&backend, NULL, NULL, NULL, (int)j->threads, err);
-    if (status == EBB_OK && backend != NULL && j->has_passes)
-        ops_backend_set_passes(backend, j->passes);
+    struct profile *profile = NULL;
+    enum ebb_status status = open_backend(j, &backend, &profile, err);
     j->model.net = &j->config;
     j->model.precision = (enum train_precision)j->precision;
     j->model.optim = j->is_forward ? NULL : &j->optim;
@@ -42,6 +58,7 @@ static enum ebb_status save(struct job *j, struct trace_stats *stats, uint32_t *
     trace_destroy(trace);
     if (backend != NULL)
         ops_backend_destroy(backend);
+    profile_destroy(profile);
     return status;
 }
 
@@ -78,18 +95,12 @@ static enum ebb_status parse_optimizer(const char *name, const struct cli_list *
 static enum ebb_status parse_passes(const struct cli_list *list, struct job *j,
                                     struct ebb_error *err)
 {
-    struct ebb_str text = {0};
-    j->has_passes = list->count > 0;
-    if (!j->has_passes)
-        return EBB_OK;
-    if (j->threads == 0)
-        return ebb_fail(err, EBB_EINPUT, "--passes needs kernels: --threads must not be 0");
+    const char *needs = list->count ? "--passes" : j->device ? "--device" : "--costs";
+    if (j->threads == 0 && (list->count || j->device || j->costs))
+        return ebb_fail(err, EBB_EINPUT, "%s needs kernels: --threads must not be 0", needs);
     for (size_t i = 0; i < list->count; i++)
-        ebb_str_printf(&text, "%s%s", i ? "," : "", list->items[i]);
-    enum ebb_status status = ebb_str_status(&text, err);
-    EBB_THEN(status, ops_rewrites_parse(ebb_str_c(&text), ops_rewrite_defaults(), &j->passes, err));
-    ebb_str_fini(&text);
-    return status == EBB_EINPUT ? ebb_context(err, status, "--passes") : status;
+        ebb_str_printf(&j->passes, "%s%s", i ? "," : "", list->items[i]);
+    return ebb_str_status(&j->passes, err);
 }
 
 static int print_saved(const struct job *j, const struct trace_stats *s, uint32_t ops, bool as_json)
@@ -160,6 +171,10 @@ static int run(int argc, char **argv)
             {"threads", 0, CLI_INT, &j.threads, "N",
              "for which kernels choose their workspaces; default 1;\n0: no kernels, no workspaces"},
             {"passes", 0, CLI_LIST, &passes, "P[,P...]", passes_help(&arena)},
+            {"device", 0, CLI_STRING, &j.device, "NAME",
+             "for which device, as in 'ebb train'; it need not be there"},
+            {"costs", 0, CLI_STRING, &j.costs, "FILE",
+             "profile whose times the ops have ('ebb device measure' makes one)"},
             {"forward", 0, CLI_FLAG, &j.is_forward, NULL,
              "only the forward pass, as in evaluation"},
             {CLI_MODEL_JSON(&as_json)}),
@@ -187,6 +202,7 @@ static int run(int argc, char **argv)
         code = save(&j, &stats, &ops, &err) == EBB_OK ? print_saved(&j, &stats, ops, as_json)
                                                       : cli_report(&err);
     ebb_arena_fini(&arena);
+    ebb_str_fini(&j.passes);
     cli_args_fini(&args);
     return code;
 }

@@ -248,10 +248,18 @@ static int finish(const struct settings *set, struct study_row *rows, size_t cou
     return ok > 0 ? 0 : 1;
 }
 
+static struct cli_train_changes changes = {.seed = -1}; /* of the command line, for load */
+
+static enum ebb_status load(const char *path, struct trace **trace, struct ebb_error *err)
+{
+    return cli_load_trace_with(path, &changes, trace, err);
+}
+
 static int run_plan(int argc, char **argv)
 {
     struct settings set = {.how = cli_plan_how(), .effort = 1};
     set.how.time_limit = 60;
+    set.how.load = load;
     const struct cli_spec spec = {
         .usage = "ebb plan FILE... [--planner P[,P...]] (--ratio R[,R...] | --budget B[,B...])",
         .description =
@@ -307,6 +315,9 @@ static int run_plan(int argc, char **argv)
             {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "the way out of --link host=GB/s"},
             {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "the way in of --link host=GB/s"},
             {"output", 'o', CLI_STRING, &set.output, "FILE", "write the plan of the first row"},
+            {"device", 0, CLI_STRING, &changes.device, "NAME",
+             "of experiment files: for which device, as in 'ebb train'; it need not be there"},
+            {CLI_TRAIN_COSTS(&changes)},
             {"write-lp", 0, CLI_STRING, &set.write_lp, "FILE",
              "ilp, best, joint: write the model for another solver, too"},
             {"json", 0, CLI_FLAG, &set.is_json, NULL, "one object per row"}),

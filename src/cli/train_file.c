@@ -357,11 +357,21 @@ bool cli_is_experiment(const char *path)
 
 enum ebb_status cli_load_trace(const char *path, struct trace **trace, struct ebb_error *err)
 {
+    return cli_load_trace_with(path, &(struct cli_train_changes){.seed = -1}, trace, err);
+}
+
+enum ebb_status cli_load_trace_with(const char *path, const struct cli_train_changes *changes,
+                                    struct trace **trace, struct ebb_error *err)
+{
     struct cli_train_file file;
     enum ebb_status status = EBB_EINPUT;
+    if (!cli_is_experiment(path) && (changes->device || changes->costs))
+        return ebb_fail(err, EBB_EINPUT,
+                        "--device and --costs are for experiment files (.yaml): %s has its times",
+                        path);
     if (!cli_is_experiment(path))
         return trace_load(path, TRACE_FORMAT_AUTO, trace, err);
-    int code = cli_train_open(&file, path, &(struct cli_train_changes){.seed = -1});
+    int code = cli_train_open(&file, path, changes);
     if (code < 0)
         status = train_trace_from_config(&file.config, trace, err);
     else

@@ -126,5 +126,8 @@ bool cli_is_experiment(const char *path);
 /* For commands that take traces: of a file in any trace format, or the training step of an
  * experiment file. */
 enum ebb_status cli_load_trace(const char *path, struct trace **trace, struct ebb_error *err);
+/* The same with changes of an experiment file; those that others cannot have are refused. */
+enum ebb_status cli_load_trace_with(const char *path, const struct cli_train_changes *changes,
+                                    struct trace **trace, struct ebb_error *err);
 
 #endif

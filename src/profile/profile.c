@@ -97,6 +97,16 @@ enum ebb_status profile_add_fit(struct profile *p, const struct profile_fit *fit
     return EBB_OK;
 }
 
+enum ebb_status profile_add_fits(struct profile *p, const struct profile *from,
+                                 struct ebb_error *err)
+{
+    for (size_t i = 0; i < from->fact_count; i++)
+        EBB_TRY(profile_set_fact(p, from->facts[i].name, from->facts[i].value, err));
+    for (size_t i = 0; i < from->fit_count; i++)
+        EBB_TRY(profile_add_fit(p, &from->fits[i], err));
+    return EBB_OK;
+}
+
 enum ebb_status profile_add_row(struct profile *p, const struct profile_row *row,
                                 struct ebb_error *err)
 {

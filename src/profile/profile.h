@@ -94,6 +94,9 @@ void profile_set_link(struct profile *profile, enum profile_link_name name,
                       const struct profile_link *link);
 enum ebb_status profile_add_fit(struct profile *profile, const struct profile_fit *fit,
                                 struct ebb_error *err);
+/* Facts and fits of another. */
+enum ebb_status profile_add_fits(struct profile *profile, const struct profile *from,
+                                 struct ebb_error *err);
 enum ebb_status profile_add_row(struct profile *profile, const struct profile_row *row,
                                 struct ebb_error *err);
 uint64_t profile_round_ns(double ns); /* F2 */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/heap.h"
+#include "ops/ops.h"
 #include "train/place.h"
 #include "train/train.h"
 
@@ -39,6 +40,54 @@ struct train_costs train_costs_apply(struct trace *t, const struct profile *prof
         *(row ? &c.measured_ns : &c.estimated_ns) += o->cost_ns;
     }
     return c;
+}
+
+static int compare_fitted(const void *a, const void *b)
+{
+    const struct train_fitted *x = a, *y = b;
+    return x->ns != y->ns ? (x->ns < y->ns ? 1 : -1) : strcmp(x->kind, y->kind);
+}
+
+size_t train_costs_fitted(const struct trace *t, const struct profile *profile,
+                          struct train_fitted *list, size_t room, uint64_t *all_ns)
+{
+    char key[KEY_BYTES];
+    size_t count = 0, k;
+    *all_ns = 0;
+    for (uint32_t i = 0; i < t->op_count; i++) {
+        const struct trace_op *o = &t->ops[i];
+        *all_ns += o->cost_ns;
+        key_of(t, i, key);
+        if (o->cost_ns == 0 || profile_find(profile, o->kind->name, key))
+            continue;
+        for (k = 0; k < count && strcmp(list[k].kind, o->kind->name) != 0;)
+            k++;
+        if (k == room)
+            continue;
+        if (k == count)
+            list[count++] = (struct train_fitted){.kind = o->kind->name};
+        list[k].count++;
+        list[k].ns += o->cost_ns;
+    }
+    if (count)
+        qsort(list, count, sizeof *list, compare_fitted);
+    return count;
+}
+
+enum ebb_status train_device_answers(const char *device, const char *costs, int threads,
+                                     void **backend, struct profile **profile,
+                                     struct ebb_error *err)
+{
+    struct train_place place;
+    struct profile *p = NULL;
+    EBB_TRY(train_place_find(device, &place, err));
+    const char *own = place.kernels->profile;
+    if (costs)
+        EBB_TRY(profile_load(costs, &p, err));
+    else if (own)
+        EBB_TRY(profile_read(place.kernels->device, own, strlen(own), &p, err));
+    enum ebb_status status = ops_backend_create(backend, place.kernels, NULL, p, threads, err);
+    return EBB_HAND_OUT(status, profile, p, profile_destroy);
 }
 
 /* ---- times ------------------------------------------------------------------------------------ */
@@ -71,6 +120,11 @@ void train_times_destroy(struct train_times *times)
     ebb_free(times->rows);
     ebb_arena_fini(&times->arena);
     ebb_free(times);
+}
+
+bool train_times_chosen(const struct train_times *times)
+{
+    return times->row_count > 0;
 }
 
 enum ebb_status train_times_keep(void *to, const struct profile_row *row, struct ebb_error *err)
@@ -160,6 +214,7 @@ static enum ebb_status add_rows(const struct train_times *times, struct profile 
 #define SMALL (UINT64_C(256) << 10)
 #define LARGE (UINT64_C(16) << 20)
 #define REPEATS 5
+#define WARMING 16 /* the first copies to a GPU take a millisecond more */
 
 struct bench {
     const struct device_table *t;
@@ -245,6 +300,11 @@ static enum ebb_status measure_all(const struct bench *b, struct profile *profil
     }
     EBB_TRY(measure_move(b, &link, err));
     profile_set_link(profile, PROFILE_MOVE, &link);
+    for (int i = 0; i < WARMING && has_tier[DEVICE_HOST]; i++)
+        for (int is_out = 0; is_out < 2; is_out++) {
+            EBB_TRY(copy(b, DEVICE_HOST, is_out, LARGE, err));
+            EBB_TRY(b->t->sync(b->d, err));
+        }
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         if (!has_tier[links[i].tier])
             continue;
@@ -274,6 +334,19 @@ static enum ebb_status measure_links(const struct device_table *table, const cha
     return status;
 }
 
+/* What the device says of itself holds for ops that were not measured. */
+static enum ebb_status add_own(const struct kernel_table *kernels, struct profile *profile,
+                               struct ebb_error *err)
+{
+    struct profile *own;
+    if (!kernels->profile)
+        return EBB_OK;
+    EBB_TRY(profile_read(kernels->device, kernels->profile, strlen(kernels->profile), &own, err));
+    enum ebb_status status = profile_add_fits(profile, own, err);
+    profile_destroy(own);
+    return status;
+}
+
 enum ebb_status train_times_profile(const struct train_times *times, const char *device,
                                     const char *file_path, struct profile **profile,
                                     struct ebb_error *err)
@@ -283,6 +356,7 @@ enum ebb_status train_times_profile(const struct train_times *times, const char 
     EBB_TRY(train_place_find(device, &place, err));
     EBB_TRY(profile_create(&p, place.bits, err));
     enum ebb_status status = measure_links(place.device, file_path, p, err);
+    EBB_THEN(status, add_own(place.kernels, p, err));
     EBB_THEN(status, add_rows(times, p, err));
     for (size_t i = 0; i < times->row_count; i++)
         EBB_THEN(status, profile_add_row(p, &times->rows[i], err));

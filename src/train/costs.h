@@ -18,6 +18,11 @@ struct train_costs {
 };
 struct train_costs train_costs_apply(struct trace *trace, const struct profile *profile);
 
+/* The others (train_trial_fitted). */
+struct train_fitted;
+size_t train_costs_fitted(const struct trace *trace, const struct profile *profile,
+                          struct train_fitted *list, size_t room, uint64_t *all_ns);
+
 /* Measurements of some runs of some programs (train.h makes and reads them). */
 struct train_times;
 void train_times_add(struct train_times *times, const struct trace *trace, uint32_t op,

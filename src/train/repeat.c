@@ -89,6 +89,13 @@ enum ebb_status train_trial_repeat(struct train_trial *t, struct train_repetitio
     return EBB_OK;
 }
 
+size_t train_trial_fitted(const struct train_trial *t, struct train_fitted *list, size_t room,
+                          uint64_t *all_ns)
+{
+    return train_costs_fitted(train_trial_trace(t), train_engine_costs(t->engine), list, room,
+                              all_ns);
+}
+
 enum ebb_status train_trial_algorithms(struct train_trial *t, bool measures,
                                        struct train_times *times, struct ebb_error *err)
 {

@@ -24,4 +24,16 @@ else
 fi
 expect 0 "$ebb" explain gpt.yaml --device cuda --json # the profile inside the plug-in
 contains out '"predicted_ms"'
+contains out '"fitted": [{"kind": "'
+expect 0 "$ebb" explain gpt.yaml --device cuda
+contains out "Times are measured for 0 % of the step and fitted for the rest: "
+expect 0 "$ebb" plan gpt.yaml --device cuda --planner floor --ratio 1
+expect 0 "$ebb" model trace gpt2_124M --set layers=1 --device cuda -o gpu.trace --json
+gpu=$(value base_ns)
+expect 0 "$ebb" model trace gpt2_124M --set layers=1 -o cpu.trace --json
+[ "$gpu" -lt "$(value base_ns)" ] || fail "a GPU is no faster: $gpu"
+expect 2 "$ebb" plan cpu.trace --device cuda --ratio 0.8
+contains err "--device and --costs are for experiment files"
+expect 2 "$ebb" model trace gpt2_124M --threads 0 --device cuda -o none.trace
+contains err "--device needs kernels"
 finish
