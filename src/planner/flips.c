@@ -19,6 +19,7 @@
 #define FEW_USES 64
 #define SHAKEN 8  /* variants beside the plain ones */
 #define SEEN 8192 /* hashes of games that were timed */
+#define GAMES 8   /* for every one that is timed: most are seen to be slower before */
 
 struct gap {
     uint32_t use; /* index into plan_recipes.uses */
@@ -36,9 +37,9 @@ struct flipping {
     size_t gap_count;
     struct plan best;
     uint64_t best_ns;
-    uint32_t use_count, tries;
-    int variant;    /* odd: patient; half of it: that of the game */
-    uint64_t *seen; /* SEEN of them; 0: free */
+    uint32_t use_count, tries, games; /* left */
+    int variant;                      /* odd: patient; half of it: that of the game */
+    uint64_t *seen;                   /* SEEN of them; 0: free */
     size_t seen_count;
 };
 
@@ -189,17 +190,34 @@ static bool is_known(struct flipping *p, const struct plan *game)
     return is_there;
 }
 
+/* A game that is not known, and whose ops alone take less than the best. */
+static bool is_promising(struct flipping *p, const struct plan *game)
+{
+    uint64_t ns = 0;
+    for (size_t i = 0; i < game->step_count; i++)
+        if (game->steps[i].act == PLAN_RUN)
+            ns += p->f->trace->ops[game->steps[i].index].cost_ns;
+    return ns < p->best_ns && !is_known(p, game);
+}
+
+static bool is_over(const struct flipping *p)
+{
+    return p->tries == 0 || p->games == 0;
+}
+
 /* *is_better: it is the fastest so far. */
 static enum ebb_status play(struct flipping *p, int variant, bool *is_better, struct ebb_error *err)
 {
     struct plan game = {0}, fastest = {0};
     uint64_t ns = UINT64_MAX;
     bool is_won = false;
-    p->tries -= p->tries > 0;
+    p->games -= p->games > 0;
     enum ebb_status status = planner_floor_once(p->graph, p->f->tiers, variant / 2, variant % 2,
                                                 p->ways, &game, &is_won, err);
-    if (status == EBB_OK && is_won && !is_known(p, &game))
+    if (status == EBB_OK && is_won && is_promising(p, &game)) {
+        p->tries -= p->tries > 0;
         status = p->f->time(p->f->context, &game, &fastest, &ns, err);
+    }
     *is_better = status == EBB_OK && ns < p->best_ns;
     if (*is_better) {
         ebb_swap(&p->best, &fastest, sizeof fastest);
@@ -232,7 +250,7 @@ static enum ebb_status flip(struct flipping *p, uint32_t use, const uint8_t *lis
 {
     uint8_t before = p->ways[use];
     *is_better = false;
-    for (int i = 0; i < WAYS && p->tries > 0 && !*is_better; i++) {
+    for (int i = 0; i < WAYS && !is_over(p) && !*is_better; i++) {
         if (list[i] == but || list[i] == before || !has_way(p, list[i]))
             continue;
         p->ways[use] = list[i];
@@ -246,10 +264,10 @@ static enum ebb_status flip(struct flipping *p, uint32_t use, const uint8_t *lis
 /* Gaps one after the other, until none is better otherwise. */
 static enum ebb_status flip_gaps(struct flipping *p, struct ebb_error *err)
 {
-    for (bool is_better = true; is_better && p->tries > 0;) {
+    for (bool is_better = true; is_better && !is_over(p);) {
         is_better = false;
         EBB_TRY(see_gaps(p, err));
-        for (size_t i = 0; i < p->gap_count && p->tries > 0 && !is_better; i++) {
+        for (size_t i = 0; i < p->gap_count && !is_over(p) && !is_better; i++) {
             const struct gap *gap = &p->gaps[i];
             EBB_TRY(flip(p, gap->use, gap->way ? others : leaving, gap->way, &is_better, err));
         }
@@ -284,7 +302,7 @@ static enum ebb_status flip_all(struct flipping *p, struct ebb_error *err)
         is_better = false;
         EBB_TRY(flip_gaps(p, err));
         for (uint32_t use = 0; use < p->use_count && p->use_count <= FEW_USES && !is_better; use++)
-            for (int i = 0; i < 2 * WAYS && p->tries > 0 && !is_better; i++)
+            for (int i = 0; i < 2 * WAYS && !is_over(p) && !is_better; i++)
                 EBB_TRY(
                     flip_behind(p, use, i < WAYS ? others[i] : leaving[i - WAYS], &is_better, err));
     }
@@ -312,7 +330,8 @@ static enum ebb_status prepare(struct flipping *p, enum plan_look look, struct e
 static enum ebb_status flip_order(const struct planner_flips *flips, enum plan_look look,
                                   struct ebb_error *err)
 {
-    struct flipping p = {.f = flips, .best_ns = UINT64_MAX, .tries = flips->tries};
+    struct flipping p = {
+        .f = flips, .best_ns = UINT64_MAX, .tries = flips->tries, .games = GAMES * flips->tries};
     ebb_arena_init(&p.arena);
     plan_init(&p.best);
     enum ebb_status status = prepare(&p, look, err);
@@ -326,6 +345,7 @@ static enum ebb_status flip_order(const struct planner_flips *flips, enum plan_l
                 status = flip_all(&p, err);
             p.variant ^= 1; /* patient, if it was not */
             p.tries = flips->tries;
+            p.games = GAMES * flips->tries;
         }
     }
     plan_fini(&p.best);

@@ -154,12 +154,20 @@ static enum ebb_status compare_lean(struct unified *u, const struct plan *plan,
     return status;
 }
 
+/* Lean, and small ones with all they had, too: what serves nobody may have stood in a lucky place. */
+static enum ebb_status compare_moved(struct unified *u, const struct plan *plan,
+                                     struct ebb_error *err)
+{
+    enum ebb_status status = compare_lean(u, plan, err);
+    for (int late = 1; late >= 0 && u->trace->op_count <= FEW_OPS; late--)
+        EBB_THEN(status, compare_early(u, plan, late, err));
+    return status;
+}
+
 static enum ebb_status offer(struct unified *u, struct plan *plan, bool is_whole,
                              struct ebb_error *err)
 {
-    enum ebb_status status = planner_has_tiers(u->tiers) ? compare_lean(u, plan, err) : EBB_OK;
-    for (int late = 1; late >= 0 && planner_has_tiers(u->tiers); late--)
-        EBB_THEN(status, compare_early(u, plan, late, err));
+    enum ebb_status status = planner_has_tiers(u->tiers) ? compare_moved(u, plan, err) : EBB_OK;
     if (is_whole)
         EBB_THEN(status, compare(u, plan, err));
     return status;
@@ -243,9 +251,7 @@ static enum ebb_status time_game(void *context, const struct plan *game, struct 
     struct unified *u = context;
     u->fastest = fastest;
     u->fastest_ns = UINT64_MAX;
-    enum ebb_status status = compare_lean(u, game, err);
-    for (int late = 1; late >= 0; late--)
-        EBB_THEN(status, compare_early(u, game, late, err));
+    enum ebb_status status = compare_moved(u, game, err);
     u->fastest = NULL;
     *ns = u->fastest_ns;
     return status;
