@@ -55,6 +55,9 @@ static enum ebb_status after_creation(struct cli_call *c, struct cli_master *m, 
     if (m->own != NULL && !o->submission.is_paused && !is_ended(m, id))
         fprintf(stderr, "ebb: note: no master runs; 'ebb run --resume %lld' starts one\n",
                 (long long)id);
+    else if (m->own == NULL && !o->submission.is_paused && !o->follows)
+        fprintf(stderr, "ebb: note: the running master has it; 'ebb run --resume %lld' watches\n",
+                (long long)id);
     return EBB_OK;
 }
 

@@ -12,10 +12,13 @@ enum ebb_status cli_gpus_find(struct ebb_arena *arena, const char *const **ids, 
     struct cli_machine machine;
     const char *given = getenv("CUDA_VISIBLE_DEVICES");
     cli_machine_probe(&machine, "");
-    const char **found = ebb_arena_calloc(arena, machine.gpu_count + 1, sizeof *found);
+    size_t usable = 0; /* the driver knows their memory; files alone may show what is not ours */
+    while (usable < machine.gpu_count && machine.gpus[usable].memory_bytes > 0)
+        usable++;
+    const char **found = ebb_arena_calloc(arena, usable + 1, sizeof *found);
     EBB_TRY(ebb_arena_status(arena, err));
     *count = 0;
-    for (const char *at = given; *count < machine.gpu_count; ++*count) {
+    for (const char *at = given; *count < usable; ++*count) {
         size_t n = given != NULL ? strcspn(at, ",") : 0;
         if (given != NULL && n == 0)
             break;

@@ -290,8 +290,8 @@ static bool is_out_of_room(const struct exp_master *m, const struct exp_alloc *a
 {
     struct ebb_str path = {0};
     exp_store_staging_path(a->trial->experiment->stage, "x", &path);
-    snprintf(place, size, "%.*s", (int)(strrchr(ebb_str_c(&path), '/') - ebb_str_c(&path)),
-             ebb_str_c(&path));
+    const char *file = ebb_str_c(&path), *slash = strrchr(file, '/');
+    snprintf(place, size, "%.*s", slash != NULL ? (int)(slash - file) : 0, file);
     ebb_str_fini(&path);
     bool has_said =
         strstr(a->reason, strerror(ENOSPC)) != NULL || strstr(a->reason, strerror(EDQUOT)) != NULL;
