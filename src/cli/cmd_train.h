@@ -44,7 +44,7 @@ void cli_train_json(const struct cli_train_session *s, const struct train_state 
                     const char *hash);
 void cli_train_summary(const struct cli_train_session *s, const struct train_state *st,
                        const char *hash);
-void cli_train_progress(struct cli_train_session *s, const struct train_batch *b, int64_t updates);
+void cli_train_progress(struct cli_train_session *s, const struct train_batch *b, int64_t items);
 
 /* Losses and metrics in files (--csv, --tensorboard). */
 enum ebb_status cli_train_open_records(struct cli_train_session *s, struct ebb_error *err);

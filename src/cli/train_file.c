@@ -321,7 +321,7 @@ int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_
 {
     struct ebb_error err = {0};
     struct ebb_report report = {0};
-    struct ebb_doc_node *root;
+    struct ebb_doc_node *root = NULL;
     struct exp_config_options options = {
         .file_name = path, .default_seed = 0, .check_section = cli_check_training};
     memset(f, 0, sizeof *f);

@@ -99,8 +99,9 @@ static void concat(struct nn_onnx_build *o)
 {
     tensor_id in[TENSOR_PORTS];
     int axis;
-    if (o->node->in_count > TENSOR_PORTS) {
-        nn_onnx_fail(o, "more than %d parts", TENSOR_PORTS);
+    in[0] = TENSOR_NONE;
+    if (o->node->in_count < 1 || o->node->in_count > TENSOR_PORTS) {
+        nn_onnx_fail(o, "no part, or more than %d", TENSOR_PORTS);
         return;
     }
     for (size_t i = 0; i < o->node->in_count; i++)

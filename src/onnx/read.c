@@ -290,7 +290,7 @@ struct node_reading {
 static enum ebb_status read_operand(void *record, struct onnx_field *f, struct ebb_error *err)
 {
     struct node_reading *x = record;
-    const char *name;
+    const char *name = "";
     uint32_t value;
     EBB_TRY(onnx_reader_text(&x->p->r, f, &name, err));
     EBB_TRY(value_of(x->p, name, &value, err));
@@ -584,7 +584,7 @@ enum ebb_status onnx_read(struct ebb_arena *arena, const char *path, const void 
         m->beside_count++;
     m->beside = ebb_arena_calloc(arena, m->beside_count + 1, sizeof *m->beside);
     size_t n = 0;
-    for (struct onnx_beside *b = p.r.beside; m->beside && n < m->beside_count; b = b->next)
+    for (struct onnx_beside *b = p.r.beside; m->beside && b && n < m->beside_count; b = b->next)
         m->beside[n++] = b->location;
     if (status == EBB_OK && !m->beside)
         status = ebb_no_memory(err, 0);

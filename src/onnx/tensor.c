@@ -321,12 +321,13 @@ static enum ebb_status take_external(struct onnx_reader *r, const struct parts *
         return ebb_fail(err, EBB_EINPUT, "%s: tensor '%s' is external, but no file is named",
                         r->path, t->name);
     EBB_TRY(open_beside(r, p->location, &beside, err));
-    if ((p->has_length && p->length != bytes) || p->offset > beside->length ||
-        beside->length - p->offset < bytes)
+    size_t length = beside ? beside->length : 0;
+    if (!beside || (p->has_length && p->length != bytes) || p->offset > length ||
+        length - p->offset < bytes)
         return ebb_fail(err, EBB_EINPUT,
                         "%s: tensor '%s' needs %zu bytes at byte %" PRIu64
                         " of '%s', which has %zu",
-                        r->path, t->name, bytes, p->offset, p->location, beside->length);
+                        r->path, t->name, bytes, p->offset, p->location, length);
     t->data = beside->data + p->offset;
     return EBB_OK;
 }
