@@ -17,78 +17,7 @@
 #include "base/heap.h"
 #include "mem/mem.h"
 #include "planner/planner.h"
-
-/* Sums along the steps: add to a range, find where they pass a limit. */
-struct sums {
-    int64_t *most, *add; /* of each node of a binary tree */
-    size_t leaves;
-};
-
-static enum ebb_status sums_init(struct sums *s, size_t count, struct ebb_error *err)
-{
-    s->leaves = 1;
-    while (s->leaves < count)
-        s->leaves *= 2;
-    EBB_TRY(ebb_new(&s->most, 2 * s->leaves, sizeof *s->most, err));
-    return ebb_new(&s->add, 2 * s->leaves, sizeof *s->add, err);
-}
-
-static void sums_fini(struct sums *s)
-{
-    ebb_free(s->most);
-    ebb_free(s->add);
-}
-
-static void sums_add_in(struct sums *s, size_t node, size_t from, size_t to, size_t first,
-                        size_t end, int64_t value)
-{
-    if (end <= from || to <= first)
-        return;
-    if (first <= from && to <= end) {
-        s->most[node] += value;
-        s->add[node] += value;
-        return;
-    }
-    size_t middle = (from + to) / 2;
-    sums_add_in(s, 2 * node, from, middle, first, end, value);
-    sums_add_in(s, 2 * node + 1, middle, to, first, end, value);
-    int64_t a = s->most[2 * node], b = s->most[2 * node + 1];
-    s->most[node] = s->add[node] + (a > b ? a : b);
-}
-
-static void sums_add(struct sums *s, size_t first, size_t end, uint64_t value)
-{
-    if (first < end)
-        sums_add_in(s, 1, 0, s->leaves, first, end, (int64_t)value);
-}
-
-/* 1 + the last step before `end` whose sum is above the limit; 0: none is. */
-static size_t sums_last_above(const struct sums *s, size_t node, size_t from, size_t to, size_t end,
-                              int64_t limit)
-{
-    if (from >= end || s->most[node] <= limit)
-        return 0;
-    if (to - from == 1)
-        return to;
-    size_t middle = (from + to) / 2;
-    limit -= s->add[node];
-    size_t found = sums_last_above(s, 2 * node + 1, middle, to, end, limit);
-    return found ? found : sums_last_above(s, 2 * node, from, middle, end, limit);
-}
-
-/* The first step of first <= step < end whose sum is above the limit; `end`: none is. */
-static size_t sums_first_above(const struct sums *s, size_t node, size_t from, size_t to,
-                               size_t first, size_t end, int64_t limit)
-{
-    if (to <= first || from >= end || s->most[node] <= limit)
-        return end;
-    if (to - from == 1)
-        return from;
-    size_t middle = (from + to) / 2;
-    limit -= s->add[node];
-    size_t found = sums_first_above(s, 2 * node, from, middle, first, end, limit);
-    return found < end ? found : sums_first_above(s, 2 * node + 1, middle, to, first, end, limit);
-}
+#include "planner/sums.h"
 
 #define LITTLE 500       /* moves may take this part of the step */
 #define MOST_WAITING 512 /* copies that are looked at for the next one */
@@ -267,8 +196,7 @@ static bool has_room(const struct early *e, int tier, size_t first, size_t end, 
     const struct sums *s = &e->sums[tier];
     if (bytes > e->tiers->bytes[tier])
         return false;
-    return sums_last_above(s, 1, 0, s->leaves, end, (int64_t)(e->tiers->bytes[tier] - bytes)) <=
-           first;
+    return sums_last_above(s, end, (int64_t)(e->tiers->bytes[tier] - bytes)) <= first;
 }
 
 static void put_send(struct early *e, struct copy *c, size_t at, uint64_t *link_free)
@@ -357,7 +285,7 @@ static void move_drops(struct early *e)
         if (most <= drop + 2 || c->end_ns <= e->clock[drop])
             continue;
         size_t at = step_at(e, c->end_ns - 1, most - 1) + 1;
-        at = sums_first_above(s, 1, 0, s->leaves, drop + 1, at < most ? at : most - 1,
+        at = sums_first_above(s, drop + 1, at < most ? at : most - 1,
                               (int64_t)(e->budget - c->bytes));
         at = e->quiet[at];
         if (at <= drop + 1)
@@ -392,8 +320,7 @@ static void move_fetches(struct early *e)
             least = e->late[least - 1];
         if (c->made && e->copies[c->made - 1].at > least)
             least = e->copies[c->made - 1].at;
-        size_t full =
-            sums_last_above(s, 1, 0, s->leaves, c->place, (int64_t)(e->budget - c->bytes));
+        size_t full = sums_last_above(s, c->place, (int64_t)(e->budget - c->bytes));
         least = full > least ? full : least;
         size_t at = step_at(e, start, c->place);
         at = e->quiet[at > least ? at : least];
@@ -528,7 +455,7 @@ static enum ebb_status make(struct early *e, const struct plan *from, bool drops
         return EBB_OK;
     e->budget = e->tiers->bytes[0];
     if (e->budget >= TRACE_MAX_BYTES)
-        e->budget = (uint64_t)e->sums[0].most[1];
+        e->budget = (uint64_t)sums_most(&e->sums[0]);
     move_sends(e);
     if (drops_late)
         move_drops(e);
