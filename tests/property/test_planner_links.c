@@ -539,6 +539,34 @@ TEST(unified__is_near_the_optimum)
     CHECK(worst <= 1.10);
 }
 
+TEST(unified__survives_failed_allocations)
+{
+    struct one one;
+    struct ebb_error err;
+    uint64_t seed = 1;
+    for (; !draw_case(&one, seed, 9); seed++)
+        fini_case(&one);
+    one.tiers.bytes[0] = one.floor_bytes;
+    uint64_t live = ebb_heap_live();
+    bool is_done = false;
+    for (uint64_t n = 1; !is_done; n += 1 + n / 8) {
+        struct exec_report report;
+        struct plan plan = {0};
+        bool is_found;
+        ebb_heap_fail_at(n);
+        enum ebb_status status =
+            planner_unified(one.program, one.trace, &one.tiers, one.floor_bytes, 0, &plan, &report,
+                            &is_found, &err);
+        ebb_heap_fail_at(0);
+        is_done = status == EBB_OK;
+        if (!is_done)
+            CHECK_EQ(status, EBB_ENOMEM);
+        plan_fini(&plan);
+        CHECK_EQ(ebb_heap_live(), live);
+    }
+    fini_case(&one);
+}
+
 TEST(search__loses_nothing_by_its_order)
 {
     size_t count = 0, differing = 0;
