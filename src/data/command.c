@@ -180,12 +180,11 @@ enum ebb_status data_command_describe(struct data_set *set, const char *text, si
     int64_t train = ebb_doc_int(root, "train", -1), validation = ebb_doc_int(root, "validation", 0);
     if (train < 1 || validation < 0 || !fields || fields->kind != EBB_DOC_LIST ||
         fields->count < 1 || fields->count > DATA_MAX_FIELDS)
-        return ebb_fail(
-            err, EBB_EINPUT,
-            "data.command: answered 'describe' with %.120s; allowed: {\"train\": number "
-            "of samples, \"validation\": number, \"fields\": [1 to %d mappings with "
-            "name, dtype, shape]}",
-            text, DATA_MAX_FIELDS);
+        return ebb_fail(err, EBB_EINPUT,
+                        "data.command: answered 'describe' with %.*s; allowed: {\"train\": number "
+                        "of samples, \"validation\": number, \"fields\": [1 to %d mappings with "
+                        "name, dtype, shape]}",
+                        (int)(length < 120 ? length : 120), text, DATA_MAX_FIELDS);
     set->info.full_count[DATA_TRAIN] = (uint64_t)train;
     set->info.full_count[DATA_VALIDATION] = (uint64_t)validation;
     for (size_t f = 0; f < fields->count; f++)

@@ -26,15 +26,16 @@ static void build(const struct nn_config *config)
 /* A mapping of JSON is one of YAML: quotes and control characters stay inside their text. */
 static void write_file(struct ebb_str *text, unsigned place, const char *bytes, size_t size)
 {
-    static const char *const before[] = {"\"forward\": [\"a = fc(x)\", ",
-                                         "\"forward\": [\"a = fc(x)\", \"return a\"], \"loss\": ",
-                                         "\"forward\": [\"a = fc(x)\", \"return a\"], \"loss\": "
-                                         "\"cross_entropy\", \"metrics\": {\"m\": "};
+    static const char lines[] = "\"forward\": [\"a = fc(x)\", ";
+    static const char *const before[] = {
+        "", "\"return a\"], \"loss\": ",
+        "\"return a\"], \"loss\": \"cross_entropy\", \"metrics\": {\"m\": "};
     static const char *const after[] = {", \"return a\"], \"loss\": \"cross_entropy\"}", "}", "}}"};
     struct ebb_json_writer w;
     ebb_str_add(text, "{\"options\": {\"n\": 3}, \"inputs\": {\"x\": [4], \"y\": {\"shape\": [], "
                       "\"dtype\": \"int64\", \"target\": true}}, \"modules\": {\"fc\": \"Linear(4, "
                       "n)\", \"p\": \"Parameter([3])\"}, ");
+    ebb_str_add(text, lines);
     ebb_str_add(text, before[place]);
     ebb_jsonw_init(&w, text, 0);
     ebb_jsonw_stringn(&w, bytes, size);

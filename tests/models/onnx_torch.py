@@ -123,12 +123,13 @@ def calm(make):
 
 
 def small_head(make, flat):
-    """The features as they are; a head for small images, whose size the adaptive pool of the original cannot be exported for. Biases
-    of 0.5 as in calm(): without them torch's own float32 gradients are 48 tolerances away from its float64 ones."""
+    """The features as they are; a head for small images, whose size the adaptive pool of the original cannot be exported for. Without
+    norms biases of 0.5, as in calm(): else torch's own float32 gradients are 48 tolerances away from its float64 ones."""
     def run(num_classes, **more):
         model = make(**more)
+        has_norms = any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
         for module in model.modules():
-            if isinstance(module, nn.Conv2d):
+            if isinstance(module, nn.Conv2d) and not has_norms:
                 module.bias.data.fill_(0.5)
         model.avgpool = nn.Identity()
         model.classifier = nn.Sequential(nn.Dropout(0.5), nn.Linear(flat, 96), nn.ReLU(), nn.Linear(96, 96), nn.ReLU(),
