@@ -2,15 +2,17 @@
  * orders of first runs.
  *
  * How many instants is a matter of columns, not of time, so the bound of the relaxation is a function
- * of trace and tiers. Few ops have an instant each, where that is not too large, and there the program is solved in integers, too,
- * as long as the time given lasts. At the least the bound is every op once. */
+ * of trace and tiers. Few ops have an instant each, where that is not too large, and there the
+ * program is solved in integers, too, as long as the time given lasts. At the least the bound is
+ * every op once. */
 #include <math.h>
 
 #include "planner/cuts.h"
 #include "planner/job.h"
 #include "planner/mip.h"
 
-#define MOST_COLUMNS 5000 /* a quarter of a second */
+#define MOST_COLUMNS 5000  /* a quarter of a second */
+#define LAST_COLUMNS 20000 /* of the smallest program that there is */
 #define MOST_SLICES 8
 #define MOST_SECONDS 10 /* of a relaxation: for want of better */
 #define FEW_NODES 40    /* an instant at every one, and in integers */
@@ -59,7 +61,7 @@ static enum ebb_status bound_order(const struct planner_graph *graph,
     *bound = base;
     EBB_TRY(build(graph, tiers, &cuts, &is_whole, err));
     enum ebb_status status = EBB_OK;
-    bool is_tried = cuts.count > 0 && cuts.mip.col_count <= MOST_COLUMNS;
+    bool is_tried = cuts.count > 0 && cuts.mip.col_count <= LAST_COLUMNS;
     for (int relaxed = 1; relaxed >= 0 && is_tried && status == EBB_OK; relaxed--) {
         struct planner_mip_result result = {0};
         struct planner_mip_options options = {.seconds = relaxed ? MOST_SECONDS : seconds,

@@ -87,18 +87,20 @@ static void find_rules(struct build *b)
         b->stays[i] = g->items[i].is_fixed;
 }
 
-/* With copies the first run of an instant's node is an interval of its own: what it reads has come
- * before, what it makes goes after it, and what leaves meanwhile is in nobody's room. */
+/* With copies and in integers the first run of an instant's node is an interval of its own: what it
+ * reads has come before, what it makes goes after it, and what leaves meanwhile is in nobody's room.
+ * With few instants among many ops that makes no difference but columns. */
 static void find_spans(struct build *b, struct span *spans, const uint32_t *at, uint32_t count)
 {
+    bool is_split = b->tiers && b->is_integer;
     uint32_t begin = 0;
     b->spans = spans;
     for (uint32_t k = 0; k < count; k++) {
-        if (b->tiers) {
+        if (is_split) {
             spans[b->count++] = (struct span){begin, at[k], at[k], false};
             begin = at[k];
         }
-        spans[b->count++] = (struct span){begin, at[k] + 1, at[k], b->tiers != NULL};
+        spans[b->count++] = (struct span){begin, at[k] + 1, at[k], is_split};
         begin = at[k] + 1;
     }
     spans[b->count] = (struct span){begin, b->g->node_count, TRACE_NONE, false};
@@ -344,7 +346,7 @@ static double output_terms(struct build *b, uint32_t k)
         if (!can_skip || b->stays[o] || b->last[o] <= b->interval[b->spans[k].node])
             continue;
         if (b->made[o] < 0)
-            b->made[o] = planner_mip_col(b->mip, 0, 1, 0, true);
+            b->made[o] = b->s_next[o] >= 0 ? b->s_next[o] : planner_mip_col(b->mip, 0, 1, 0, true);
         planner_mip_term(b->mip, b->made[o], bytes);
     }
     return whole;

@@ -13,11 +13,11 @@
  *   working set of t_k + sum of bytes x S_k(i) over everything else <= budget
  *
  * With lower tiers, what can be copied may also come from there. Intervals are then times: from the
- * end of the first run of t_(k-1) to the beginning of that of t_k, and that run itself, in which
- * nothing runs again; d_k is the length. Per tier C_k(i) = part of i that was sent so far, I_k(i) =
- * part that is fetched in the interval, and S_k(i) counts what of i has arrived, too: whatever a
- * copy reads or fills, nobody else may have. What t_k reads does not come while it runs, what it
- * makes does not go.
+ * end of the first run of t_(k-1) to the end of that of t_k (in integers: to its beginning, and that
+ * run itself, in which nothing runs again); d_k is the length. Per tier C_k(i) = part of i that was
+ * sent so far, I_k(i) = part that is fetched in the interval, and S_k(i) counts what of i has
+ * arrived, too: whatever a copy reads or fills, nobody else may have. Where the run of t_k is an
+ * interval, what it reads does not come in it, and what it makes does not go.
  *   minimise sum of d_k
  *   d_k >= first runs and reruns of the interval
  *   d_k >= sum of I_k(i) x time of a copy of i          and the same of C_k(i) - C_(k-1)(i)
@@ -28,8 +28,8 @@
  * that end in one interval one is counted; one that begins in the interval in which another ended
  * is not: the item had as well stayed, in the bytes that it fills. So I_k <= 1. Of several
  * copies out to one tier the first is counted, which every copy back follows. A first run may leave
- * out what its op can leave out. Persistent storages stay. What was written in place may be made again for the price of its first version, so the
- * bound holds for plans that do so, too. */
+ * out what its op can leave out. Persistent storages stay. What was written in place may be made
+ * again for the price of its first version, so the bound holds for plans that do so, too. */
 #ifndef EBB_PLANNER_CUTS_H
 #define EBB_PLANNER_CUTS_H
 
@@ -63,7 +63,8 @@ enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct plann
                                    uint64_t budget, const struct planner_tiers *tiers,
                                    bool is_integer, const uint32_t *at, uint32_t count,
                                    struct ebb_error *err);
-/* The schedule a solution (without tiers) speaks of; it may need repair: memory is certain in the instants only. */
+/* The schedule a solution (without tiers) speaks of; it may need repair: memory is certain in the
+ * instants only. */
 void planner_cuts_extract(const struct planner_cuts *cuts, const double *x,
                           struct planner_sched *sched);
 /* Is item i kept past instant k? */

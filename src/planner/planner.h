@@ -200,8 +200,8 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
 
 /* Nanoseconds that every plan takes, on the null device, which stays within tiers->bytes, whose first
  * runs follow the trace, or the trace with updates as early as they can be, and whose persistent
- * leaves stay in tier 0: with homes below (tiers->homes) there is no bound, 0. Not below every op once. Of up to 40 ops the program is solved in integers, for no more
- * than `seconds` in each order. */
+ * leaves stay in tier 0: with homes below (tiers->homes) there is no bound, 0. Not below every op
+ * once. Of up to 40 ops the program is solved in integers, for no more than `seconds` in each order. */
 enum ebb_status planner_bound(const struct trace *trace, const struct planner_tiers *tiers,
                               double seconds, double *bound, struct ebb_error *err);
 

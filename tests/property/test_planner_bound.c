@@ -11,7 +11,7 @@
 #include "exec/exec.h"
 #include "planner/planner.h"
 
-#define TRIES 60 /* changes of a plan */
+#define TRIES 40 /* changes of a plan */
 
 struct world {
     const struct trace *trace;
@@ -226,7 +226,7 @@ static void run_trace(struct trace *trace, uint64_t seed, double seconds, bool w
 TEST(bound__small_traces__no_plan_is_below)
 {
     struct world w = {0};
-    for (uint64_t seed = 1; seed <= 10; seed++) {
+    for (uint64_t seed = 1; seed <= 6; seed++) {
         struct trace_synth synth = {.ops = 6 + (uint32_t)(seed % 7),
                                     .bytes = 4096,
                                     .weight_bytes = 1024,
@@ -236,24 +236,24 @@ TEST(bound__small_traces__no_plan_is_below)
                                     .has_mutation = seed % 4 == 1,
                                     .has_multi_output = seed % 4 == 2,
                                     .has_workspace = seed % 4 == 3};
-        run_trace(exec_traces_shape("random", &synth), seed, 0.5, seed % 3 == 0, &w);
+        run_trace(exec_traces_shape("random", &synth), seed, 0.2, seed == 3, &w);
     }
-    CHECK(w.timed > 2000);
-    CHECK(w.slower > 5); /* and it says something */
+    CHECK(w.timed > 1000);
+    CHECK(w.slower > 3); /* and it says something */
 }
 
 TEST(bound__larger_traces__no_plan_is_below)
 {
     static const char *const shapes[] = {"chain", "unet", "transformer"};
     struct world w = {0};
-    for (uint64_t seed = 20; seed < 26; seed++)
+    for (uint64_t seed = 20; seed < 24; seed++)
         run_trace(exec_traces_random(seed, true), seed, 0, false, &w);
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
         struct trace_synth synth = {
             .layers = 5, .bytes = 1 << 14, .weight_bytes = 1 << 10, .cost_ns = 2000, .seed = k};
         run_trace(exec_traces_shape(shapes[k], &synth), 30 + k, 0, false, &w);
     }
-    CHECK(w.timed > 2000);
+    CHECK(w.timed > 1000);
     CHECK(w.slower > 2);
 }
 
