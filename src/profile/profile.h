@@ -35,6 +35,9 @@ enum profile_link_name {
         PROFILE_LINKS
 };
 
+/* What anything may cost at once, a quarter of an hour: sums over a trace stay numbers. */
+#define PROFILE_MOST_NS UINT64_C(1000000000000)
+
 struct profile_link {
     uint64_t latency_ns;
     double bytes_per_ns;      /* 0: infinitely fast */
@@ -79,6 +82,7 @@ static inline uint64_t profile_fit_ns(const struct profile_fit *fit, double flop
 {
     double ns = fit->bytes_per_ns > 0 ? bytes / fit->bytes_per_ns : 0;
     ns += fit->flops_per_ns > 0 ? flops / (fit->flops_per_ns * threads) : 0;
+    ns = ns < (double)PROFILE_MOST_NS ? ns : (double)PROFILE_MOST_NS;
     return (uint64_t)fit->fixed_ns + (uint64_t)ns;
 }
 /* What a kernel is expected to take: its row, else the fit. */

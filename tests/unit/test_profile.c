@@ -98,16 +98,84 @@ TEST(mistakes__are_all_named)
               "p:4:6: found 'up', allowed: move, host_out, host_in, file_out, file_in\n"
               "p:5:3: found 'row', allowed: row FAMILY KEY NS SPREAD WORKSPACE_BYTES ALGORITHM\n"
               "p:6:1: found 'speed', allowed: kind, fact, link, fit, row, end\n"
-              "p:7:9: found 'nan', allowed: a number >= 0\n"
+              "p:7:9: found 'nan', allowed: 0, or 0.0001 to 1e12 per nanosecond\n"
               "p:9:1: found 'kind', allowed: nothing after 'end'");
     CHECK_EQ(profile_read("p", "hello", 5, &p, &err), EBB_EINPUT);
     CHECK_EQ(profile_read("p", "ebb-device 1\nkind a\n", 20, &p, &err), EBB_EINPUT);
     CHECK(strstr(err.message, "cut short") != NULL);
-    static const char twice[] = "ebb-device 1\nkind a\nrow f k 1 0 0 -\nrow f k 2 0 0 -\nend\n";
-    CHECK_EQ(profile_read("p", twice, sizeof twice - 1, &p, &err), EBB_EINPUT);
-    CHECK_STR(err.message, "p: row f k stands twice");
     CHECK_EQ(profile_load("/no/such/file", &p, &err), EBB_EIO);
     CHECK(p == NULL);
+}
+
+static void refused(const char *lines, const char *message)
+{
+    struct profile *p = NULL;
+    char whole[4096];
+    snprintf(whole, sizeof whole, "ebb-device 1\nkind k\n%send\n", lines);
+    CHECK_EQ(profile_read("p", whole, strlen(whole), &p, &err), EBB_EINPUT);
+    CHECK_STR(err.message, message);
+}
+
+TEST(things__stand_once)
+{
+    refused("row f k 1 0 0 -\nrow  f k 2 0 0 -\nfact a 1\nfact a 1\nkind b\n"
+            "fit * 1 1 1\nfit * 1 1 1\nlink move 1 1 1\nlink move 1 1 1\n",
+            "p:4:8: found 'k', allowed: once; line 3 has it\n"
+            "p:6:6: found 'a', allowed: once; line 5 has it\n"
+            "p:7:1: found 'kind', allowed: once; line 2 has it\n"
+            "p:9:5: found '*', allowed: once; line 8 has it\n"
+            "p:11:6: found 'move', allowed: once; line 10 has it");
+}
+
+TEST(words__have_a_nearest)
+{
+    refused("lnk move 1 1 1\nlink host_uot 1 1 1\n",
+            "p:3:1: found 'lnk', allowed: kind, fact, link, fit, row, end, nearest: link\n"
+            "p:4:6: found 'host_uot', allowed: move, host_out, host_in, file_out, file_in, "
+            "nearest: host_out");
+    struct profile *p = NULL;
+    CHECK_EQ(profile_read("p", "ebb-device 2\nend\n", 17, &p, &err), EBB_EINPUT);
+    CHECK_STR(err.message,
+              "p:1:1: found 'ebb-device 2', allowed: 'ebb-device 1', with which device "
+              "profiles begin");
+}
+
+TEST(numbers__that_no_sum_holds_are_refused)
+{
+    refused("fit * 1e300 1e-300 1\nlink move 18446744073709551615 1 1e13\n"
+            "row f k 1000000000001 0 18446744073709551615 -\n",
+            "p:3:7: found '1e300', allowed: nanoseconds, 0 to 1e12\n"
+            "p:3:13: found '1e-300', allowed: 0, or 0.0001 to 1e12 per nanosecond\n"
+            "p:4:11: found '18446744073709551615', allowed: whole nanoseconds, 0 to "
+            "1000000000000\n"
+            "p:4:34: found '1e13', allowed: 0, or 0.0001 to 1e12 per nanosecond\n"
+            "p:5:9: found '1000000000001', allowed: whole nanoseconds, 0 to 1000000000000\n"
+            "p:5:25: found '18446744073709551615', allowed: whole bytes, 0 to 1099511627776");
+    struct profile_fit slow = {.family = "*", .flops_per_ns = 1e-4};
+    CHECK_EQ(profile_fit_ns(&slow, 1e30, 0, 1), PROFILE_MOST_NS);
+}
+
+TEST(many_mistakes__are_counted)
+{
+    static const char line[] = "what is this\n";
+    char lines[3000];
+    for (size_t i = 0; i < 60; i++)
+        memcpy(lines + i * (sizeof line - 1), line, sizeof line);
+    struct profile *p = NULL;
+    char whole[4096];
+    snprintf(whole, sizeof whole, "ebb-device 1\nkind k\n%send\n", lines);
+    CHECK_EQ(profile_read("p", whole, strlen(whole), &p, &err), EBB_EINPUT);
+    const char *last = strrchr(err.message, '\n');
+    CHECK(last && strstr(last, " mistakes more") && !strstr(last, "..."));
+}
+
+TEST(files_of_other_systems__may_end_lines_their_way)
+{
+    static const char crlf[] = "ebb-device 1\r\nkind k\r\nend\r\n";
+    struct profile *p = NULL;
+    CHECK_OK(profile_read("p", crlf, sizeof crlf - 1, &p, &err), &err);
+    CHECK_STR(profile_kind(p), "k");
+    profile_destroy(p);
 }
 
 TEST(builtin__is_what_plans_were_made_with)
