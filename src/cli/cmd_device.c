@@ -94,6 +94,20 @@ static int measure_file(struct measuring *m, const char *path)
     return status == EBB_OK ? -1 : cli_report(&err);
 }
 
+/* Everything that can be known to be wrong, before minutes are measured. */
+static int check_all(const struct measuring *m, const struct cli_args *args)
+{
+    struct ebb_error err = {0};
+    int code = cli_train_target(m->output, &err) == EBB_OK ? -1 : cli_report(&err);
+    for (size_t i = 0; i < args->positional_count; i++) {
+        struct cli_train_file file;
+        int found = cli_train_open(&file, args->positional[i], &m->changes);
+        code = found > code ? found : code;
+        cli_train_close(&file);
+    }
+    return code;
+}
+
 static const char *const link_names[PROFILE_LINKS] = {
 #define X(name, text) [PROFILE_##name] = #text,
     PROFILE_LINK_LIST(X)
@@ -185,6 +199,8 @@ static int run_measure(int argc, char **argv)
     int code = cli_parse(&spec, argc, argv, &args);
     if (code < 0 && !m.output)
         code = cli_usage_error("ebb device measure: -o PROFILE is missing");
+    if (code < 0)
+        code = check_all(&m, &args);
     if (code < 0 && train_times_create(&m.times, &err) != EBB_OK)
         code = cli_report(&err);
     for (size_t i = 0; code < 0 && i < args.positional_count; i++)

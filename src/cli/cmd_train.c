@@ -218,29 +218,12 @@ static enum ebb_status start(struct cli_train_session *s, struct ebb_error *err)
     return status;
 }
 
-/* What is written at the end should not fail there. Regular files are made beside their name,
- * others written as they are. */
-static enum ebb_status check_target(const char *path, struct ebb_error *err)
-{
-    struct ebb_str place = {0};
-    struct stat about;
-    const char *slash = strrchr(path, '/');
-    bool is_there = stat(path, &about) == 0;
-    if (is_there && !S_ISREG(about.st_mode))
-        ebb_str_add(&place, path);
-    else
-        ebb_str_printf(&place, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    int reason = access(ebb_str_c(&place), W_OK) != 0 ? errno : 0;
-    if (is_there && S_ISDIR(about.st_mode))
-        reason = EISDIR;
-    ebb_str_fini(&place);
-    return reason ? ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(reason)) : EBB_OK;
-}
-
 static enum ebb_status check_targets(struct cli_train_session *s, struct ebb_error *err)
 {
     if (s->o->export_weights)
-        EBB_TRY(check_target(s->o->export_weights, err));
+        EBB_TRY(cli_train_target(s->o->export_weights, err));
+    if (s->o->profile)
+        EBB_TRY(cli_train_target(s->o->profile, err));
     if (!s->o->checkpoint)
         return EBB_OK;
     s->made_store = access(s->o->checkpoint, F_OK) != 0;

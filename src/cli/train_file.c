@@ -1,9 +1,12 @@
 /* train_file.c - experiment files for commands that train, explain or trace in this process. */
 #include "cli/train_file.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/heap.h"
 #include "base/str.h"
@@ -378,4 +381,23 @@ enum ebb_status cli_load_trace_with(const char *path, const struct cli_train_cha
         ebb_fail(err, EBB_EINPUT, "%s: cannot be trained", path);
     cli_train_close(&file);
     return status;
+}
+
+/* What is written at the end should not fail there. Regular files are made beside their name,
+ * others written as they are. */
+enum ebb_status cli_train_target(const char *path, struct ebb_error *err)
+{
+    struct ebb_str place = {0};
+    struct stat about;
+    const char *slash = strrchr(path, '/');
+    bool is_there = stat(path, &about) == 0;
+    if (is_there && !S_ISREG(about.st_mode))
+        ebb_str_add(&place, path);
+    else
+        ebb_str_printf(&place, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    int reason = access(ebb_str_c(&place), W_OK) != 0 ? errno : 0;
+    if (is_there && S_ISDIR(about.st_mode))
+        reason = EISDIR;
+    ebb_str_fini(&place);
+    return reason ? ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(reason)) : EBB_OK;
 }

@@ -87,6 +87,8 @@ struct cli_train_changes { /* of the command line; 0, NULL, -1: as the file says
 int cli_train_open(struct cli_train_file *file, const char *path,
                    const struct cli_train_changes *changes);
 void cli_train_close(struct cli_train_file *file);
+/* Whether a file that a long run writes at its end can be written: asked before it begins. */
+enum ebb_status cli_train_target(const char *path, struct ebb_error *err);
 
 /* For exp_config_options.check_section: checks ebb's own sections, with the smallest and, when that
  * is fine, the largest value of every hyperparameter. `context` is the folder where relative paths

@@ -29,6 +29,13 @@ searcher: {name: single, metric: validation_loss, max_steps: 1}
 YAML
 run 2 device measure gpt.yaml
 [[ $out == *"-o PROFILE"* ]] || fail "no word of the missing option: $out"
+# all that is wrong is said before anything is measured
+sed 's/width: 64/width: sixty/' gpt.yaml >wrong.yaml
+run 2 device measure gpt.yaml wrong.yaml no-such.yaml -o no/such/folder
+for word in no/such/folder wrong.yaml: no-such.yaml; do [[ $out == *"$word"* ]] || fail "no word of $word: $out"; done
+[[ $out != *"an update takes"* ]] || fail "measured before it was checked: $out"
+out=$(timeout 60 "$ebb" train gpt.yaml --updates 1000000 --profile no/such/folder 2>&1 </dev/null)
+[[ $? -eq 1 && $out == *"cannot write no/such/folder"* ]] || fail "trained before it was checked: $out"
 run 0 device measure gpt.yaml -o this.device --threads 1
 [ "$(head -n 1 this.device)" = "ebb-device 1" ] || fail "no profile"
 grep -q '^row linear' this.device || fail "no row of a product"
@@ -65,5 +72,13 @@ checks=$((checks + 1))
 for word in ebb_cuda.so EBB_PLUGIN_PATH "ninja -C build ebb_cuda" docs/gpu.md; do
     checks=$((checks + 1))
     [[ $out == *"$word"* ]] || fail "a missing plug-in: no word of $word: $out"
+done
+# A plug-in that was not copied to its end.
+for size in 100 5000 100000; do
+    head -c $size "$ebb" >alone/ebb_cuda.so
+    out=$(env -u EBB_PLUGIN_PATH alone/ebb train gpt.yaml --device cuda --updates 1 2>&1 </dev/null)
+    code=$?
+    checks=$((checks + 1))
+    [[ $code -eq 1 && $out == *"alone/ebb_cuda.so: the file is cut short"* ]] || fail "a plug-in of $size bytes: exit $code: $out"
 done
 finish
