@@ -320,7 +320,15 @@ static enum ebb_status measure_input(struct session *s, struct input_work *w, st
     }
     if (setup->kind == PARETO_RATIO)
         budget = fmax(1, floor(setup->ratio * peak));
-    EBB_TRY(make_trial(s, setup, w->input, budget, peak, prices, &t, err));
+    struct ebb_error why = {0};
+    enum ebb_status made = make_trial(s, setup, w->input, budget, peak, prices, &t, &why);
+    if (made != EBB_OK && made != EBB_ENOMEM && setup->kind == PARETO_USE_LOG) {
+        w->setting->error = ebb_arena_printf(s->r.arena, "%s", why.message); /* no such log */
+        return ebb_arena_status(s->r.arena, err);
+    }
+    if (made != EBB_OK && err)
+        *err = why;
+    EBB_TRY(made);
     t.wants_costs = setup->type == PARETO_BASELINE;
     t.log_to = log_path(s, setup, w->input, budget);
     EBB_TRY(ebb_arena_status(s->r.arena, err));

@@ -47,8 +47,8 @@ static void add_text(struct ebb_str *out, const char *text)
         case '"':
             ebb_str_add(out, "&quot;");
             break;
-        default:
-            ebb_str_addc(out, *text);
+        default: /* what HTML does not have is a blank */
+            ebb_str_addc(out, (unsigned char)*text < ' ' && *text != '\n' ? ' ' : *text);
         }
 }
 

@@ -4,6 +4,7 @@
  * rows.csv, costs.txt. What a killed run leaves begins with a dot and is removed by the next. */
 #include "harness/trial.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -64,14 +65,26 @@ static bool load(const struct runner *r, const struct trial *t, struct trial_res
     return true;
 }
 
-static enum ebb_status remove_folder(const char *path, struct ebb_error *err)
+/* A file of a trial, or what a process killed while it wrote one left: "rows.csv.77-0.tmp". */
+static bool is_of_trial(const char *name)
 {
     static const char *const files[] = {"trial.json", "rows.csv", TRIAL_COSTS};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char name[4096];
-        snprintf(name, sizeof name, "%s/%s", path, files[i]);
-        unlink(name);
+        size_t n = strlen(files[i]);
+        if (strncmp(name, files[i], n) == 0 && (name[n] == '\0' || name[n] == '.'))
+            return true;
     }
+    return false;
+}
+
+static enum ebb_status remove_folder(const char *path, struct ebb_error *err)
+{
+    DIR *folder = opendir(path);
+    for (struct dirent *d; folder && (d = readdir(folder));)
+        if (is_of_trial(d->d_name))
+            (void)unlinkat(dirfd(folder), d->d_name, 0);
+    if (folder)
+        closedir(folder);
     if (rmdir(path) != 0 && errno != ENOENT)
         return ebb_fail(err, EBB_EIO, "cannot remove %s: %s", path, strerror(errno));
     return EBB_OK;

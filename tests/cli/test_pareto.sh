@@ -242,6 +242,17 @@ file simrd.json '"report_errors": true,' "{\"type\": \"simrd\", \"kind\": \"use_
  \"kind\": \"get_log\", \"memory_budget\": -1, $small}"
 expect 0 "$ebb" pareto simrd.json -o simrd --json
 [ "$(grep -c '"status": "ok"' out)" = 3 ] || fail "simrd: $(cat out)"
+# a log that is not there is a failure like others: the rest is measured
+file no-log.json '"report_errors": true,' '{"type": "simrd", "kind": "use_log", "file_path": "no-such.log", "memory_budget": [-1]}, {"type": "baseline"}'
+expect 0 "$ebb" pareto no-log.json -o no-log
+contains out "cannot open no-such.log"
+contains no-log/errors.json "no-such.log"
+# what a process killed while it wrote left in a draft is no obstacle
+draft=$(ls no-log/trials)
+mv "no-log/trials/$draft" "no-log/trials/.$draft"
+mv "no-log/trials/.$draft/rows.csv" "no-log/trials/.$draft/rows.csv.77-0.tmp"
+expect 0 "$ebb" pareto no-log.json -o no-log
+[ "$(ls -A no-log/trials)" = "$draft" ] || fail "drafts left: $(ls -A no-log/trials)"
 
 # ---- one run at a time in a folder ----
 exec 9>run/lock
