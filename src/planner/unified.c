@@ -175,7 +175,7 @@ static enum ebb_status offer(struct unified *u, struct plan *plan, bool is_whole
 
 /* The decisions of the policy, written down. */
 static enum ebb_status try_policy(struct unified *u, const struct planner_tiers *tiers,
-                                  const struct mem_policy *policy, struct plan *plan,
+                                  const struct mem_policy *policy, double limit, struct plan *plan,
                                   bool *is_found, struct ebb_error *err)
 {
     struct exec_log log = {0};
@@ -183,6 +183,7 @@ static enum ebb_status try_policy(struct unified *u, const struct planner_tiers 
     struct exec_report report;
     struct ebb_error why = {0};
     o.policy = policy;
+    o.limit = limit;
     o.log = &log;
     enum ebb_status status = exec_run(u->program, &o, &report, &why);
     *is_found = status == EBB_OK && report.result == EXEC_OK;
@@ -232,7 +233,8 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
         struct plan plan = {0};
         bool is_found = false;
         status = way ? try_game(u, &tiers, &plan, &is_found, err)
-                     : try_policy(u, &tiers, mem_policy_find("dtr_eq"), &plan, &is_found, err);
+                     : try_policy(u, &tiers, mem_policy_find("dtr_eq"), MOST_OVERHEAD, &plan,
+                                  &is_found, err);
         if (status == EBB_OK && is_found && !is_known(u, &plan))
             status = offer(u, &plan, slack <= 0 || !has_tiers, err);
         plan_fini(&plan);
@@ -302,7 +304,7 @@ static enum ebb_status try_best(struct unified *u, double slack, struct ebb_erro
     return status;
 }
 
-/* Every policy that decides without looking ahead. */
+/* Every policy that decides without looking ahead, until it is slower than the best known. */
 static enum ebb_status try_policies(struct unified *u, struct ebb_error *err)
 {
     struct planner_tiers tiers = planner_without_tiers(u->tiers);
@@ -310,7 +312,8 @@ static enum ebb_status try_policies(struct unified *u, struct ebb_error *err)
     for (size_t i = 0; i < mem_policy_count && status == EBB_OK; i++) {
         struct plan plan = {0};
         bool is_found = false;
-        status = try_policy(u, &tiers, &mem_policies[i], &plan, &is_found, err);
+        double limit = u->is_found ? exec_overhead(u->report) : MOST_OVERHEAD;
+        status = try_policy(u, &tiers, &mem_policies[i], limit, &plan, &is_found, err);
         if (status == EBB_OK && is_found)
             status = compare(u, &plan, err);
         plan_fini(&plan);
@@ -338,8 +341,7 @@ static enum ebb_status try_without(struct unified *u, uint64_t floor_bytes, stru
         if ((double)u->tiers->bytes[0] * (1 - slack) > above * (double)floor_bytes)
             EBB_THEN(status, try_best(u, slack, err));
     }
-    if (is_small)
-        EBB_THEN(status, try_policies(u, err));
+    EBB_THEN(status, try_policies(u, err));
     return status;
 }
 
