@@ -90,33 +90,29 @@ static inline enum device_stream late_choose(void)
     return DEVICE_STREAMS;
 }
 
+/* In the order that was chosen all go to one stream of far: no two threads take turns. */
 static inline enum ebb_status late_run(struct device *d, enum device_stream stream,
                                        struct ebb_error *err)
 {
+    const enum device_stream one = DEVICE_COMPUTE;
     struct late_item i = late.queues[stream].items[late.queues[stream].next++];
     switch (i.act) {
     case LATE_LAUNCH:
-        EBB_TRY(device_far.launch(d, i.work, i.argument, 0, err));
-        break;
+        return device_far.launch(d, i.work, i.argument, 0, err);
     case LATE_COPY:
-        EBB_TRY(device_far.copy(d, stream, i.to, i.to_offset, i.from, i.from_offset, i.bytes, err));
-        break;
+        return device_far.copy(d, one, i.to, i.to_offset, i.from, i.from_offset, i.bytes, err);
     case LATE_WRITE:
-        EBB_TRY(device_far.write(d, stream, i.to_offset, i.source, i.bytes, err));
-        break;
+        return device_far.write(d, one, i.to_offset, i.source, i.bytes, err);
     case LATE_READ:
-        EBB_TRY(device_far.read(d, stream, i.target, i.from_offset, i.bytes, err));
-        break;
+        return device_far.read(d, one, i.target, i.from_offset, i.bytes, err);
     case LATE_ZERO:
-        EBB_TRY(device_far.zero(d, stream, i.to_offset, i.bytes, err));
-        break;
+        return device_far.zero(d, one, i.to_offset, i.bytes, err);
     case LATE_RECORD:
         late.events[i.event - 1].is_done = true;
         return EBB_OK;
     default:
         return EBB_OK;
     }
-    return device_far.sync(d, err);
 }
 
 /* Until the event is done; 0: until nothing is left. */
@@ -136,9 +132,9 @@ static inline enum ebb_status late_drain(struct device *d, device_event event,
             return ebb_fail(err, EBB_EINTERNAL, "late device: streams wait for each other");
         for (int k = 0; k < DEVICE_STREAMS; k++)
             late.queues[k].next = late.queues[k].count = 0;
-        return EBB_OK;
+        break;
     }
-    return EBB_OK;
+    return device_far.sync(d, err);
 }
 
 /* ---- the table -------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include "train/engine.h"
 #include "train/place.h"
 
-#define DRAWN 4 /* orders beside those that are written down */
+#define DRAWN 2 /* orders beside those that are written down */
 #define ORDERS (LATE_ORDERS + DRAWN)
 
 static struct ebb_error err;
@@ -104,7 +104,7 @@ TEST(one_missing_event__is_seen)
     CHECK(count > 0);
     late.waiter = DEVICE_COMPUTE;
     late.maker = DEVICE_IN;
-    for (late.at = 0; late.at < count; late.at += 1 + count / 16, tried++) {
+    for (late.at = 0; late.at < count; late.at += 1 + count / 8, tried++) {
         late.has_gap = true;
         seen += is_seen(false);
     }
