@@ -1,6 +1,6 @@
 # ebb device measure, --costs, --profile, --link, --device far: other plans, the same bits and the same
 # floor.
-# $1 = ebb
+# $1 = ebb, $2 = source folder
 . "$(dirname "$0")/common.sh"
 
 # run WANT ARGUMENT...: ebb with a time limit; its output in $out
@@ -73,6 +73,19 @@ for word in ebb_cuda.so EBB_PLUGIN_PATH "ninja -C build ebb_cuda" docs/gpu.md; d
     checks=$((checks + 1))
     [[ $out == *"$word"* ]] || fail "a missing plug-in: no word of $word: $out"
 done
+# Tools for other machines: nobody's folder is removed, and what is asked is looked at first.
+if [ -n "$source_dir" ]; then
+    mkdir mine && echo precious >mine/thesis.txt
+    for words in "" --bogus mine mine/thesis.txt; do
+        out=$("$source_dir/tools/bundle" $words 2>&1 </dev/null)
+        [[ $? -eq 2 && $out == bundle:* ]] || fail "tools/bundle $words: $out"
+        checks=$((checks + 1))
+    done
+    [ "$(cat mine/thesis.txt)" = precious ] || fail "tools/bundle removed what was there"
+    out=$(OUT=gpu "$source_dir/bench/gpu/run" mine chekc bigg 2>&1 </dev/null)
+    [[ $? -eq 2 && $out == *"no ebb inside"*"'chekc'"*"'bigg'"* && ! -e gpu ]] || fail "bench/gpu/run: $out"
+    checks=$((checks + 1))
+fi
 # A plug-in that was not copied to its end.
 for size in 100 5000 100000; do
     head -c $size "$ebb" >alone/ebb_cuda.so
