@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/process.h"
+#include "profile/profile.h"
 
 #define SECOND UINT64_C(1000000000)
 #define LOOK_NS (SECOND / 5) /* how soon Ctrl-C is seen */
@@ -48,12 +49,22 @@ static size_t whole_count(const struct trial *t)
     return t->setup->type == PARETO_SIMRD ? 1 : (size_t)t->setup->n_reps;
 }
 
+/* Costs that others are priced with: a damaged file would make each of them fail. */
+static bool has_costs(const char *path)
+{
+    struct profile *profile = NULL;
+    struct ebb_error why = {0};
+    bool is_good = profile_load(path, &profile, &why) == EBB_OK;
+    profile_destroy(profile);
+    return is_good;
+}
+
 /* One without the costs or the log that are wanted now is run again. */
 static bool load(const struct runner *r, const struct trial *t, struct trial_result *result)
 {
     const char *rows = trial_path(r, t, "rows.csv"), *costs = trial_path(r, t, TRIAL_COSTS);
-    if (!rows || !costs || access(rows, R_OK) != 0 ||
-        (t->wants_costs && access(costs, R_OK) != 0) || (t->log_to && access(t->log_to, R_OK) != 0))
+    if (!rows || !costs || access(rows, R_OK) != 0 || (t->wants_costs && !has_costs(costs)) ||
+        (t->log_to && access(t->log_to, R_OK) != 0))
         return false;
     if (harness_rows_read(&result->rows, rows, NULL) != EBB_OK ||
         result->rows.count != whole_count(t)) {

@@ -253,6 +253,10 @@ mv "no-log/trials/$draft" "no-log/trials/.$draft"
 mv "no-log/trials/.$draft/rows.csv" "no-log/trials/.$draft/rows.csv.77-0.tmp"
 expect 0 "$ebb" pareto no-log.json -o no-log
 [ "$(ls -A no-log/trials)" = "$draft" ] || fail "drafts left: $(ls -A no-log/trials)"
+# nor are costs that were cut short: they are measured again
+sed -i '3,$d' "no-log/trials/$draft/costs.txt"
+expect 0 "$ebb" pareto no-log.json -o no-log
+[ "$(tail -n 1 "no-log/trials/$draft/costs.txt")" = end ] || fail "damaged costs are kept"
 
 # ---- one run at a time in a folder ----
 exec 9>run/lock
