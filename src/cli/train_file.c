@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "cli/link.h"
 #include "cli/show.h"
+#include "profile/profile.h"
 
 /* ---- checking sections ----------------------------------------------------------------------- */
 
@@ -320,6 +321,28 @@ int cli_load_mapping(struct ebb_arena *arena, const char *path, const char *what
     return -1;
 }
 
+/* Mistakes of a profile are told before anything is recorded; so are costs of another device, since
+ * nothing else shows that plans go by them. */
+static int check_costs(const struct train_config *config)
+{
+    struct profile *profile = NULL;
+    struct ebb_error err = {0};
+    bool is_gpu = config->device && strcmp(config->device, "cuda") == 0;
+    if (!config->costs)
+        return -1;
+    if (profile_load(config->costs, &profile, &err) != EBB_OK)
+        return cli_report(&err);
+    const char *kind = profile_kind(profile);
+    bool is_of_gpu = strncmp(kind, "nvidia", 6) == 0 || strncmp(kind, "cuda", 4) == 0;
+    if (is_gpu ? strcmp(kind, "cpu") == 0 : is_of_gpu)
+        fprintf(stderr,
+                "ebb: warning: %s was measured on %s, not on %s: plans and predicted times go by "
+                "the other device\n",
+                config->costs, kind, config->device ? config->device : "cpu");
+    profile_destroy(profile);
+    return -1;
+}
+
 int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_train_changes *c)
 {
     struct ebb_error err = {0};
@@ -343,7 +366,8 @@ int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_
         return 2;
     }
     code = tell_findings(&report);
-    return code < 0 ? finish(f, path, c, &err) : code;
+    code = code < 0 ? finish(f, path, c, &err) : code;
+    return code < 0 ? check_costs(&f->config) : code;
 }
 
 void cli_train_close(struct cli_train_file *f)

@@ -58,6 +58,12 @@ run 0 $train --profile other.device
 cmp -s <(grep -c '^row' other.device) <(grep -c '^row' this.device) || fail "train measures other ops"
 run 1 $train --costs nothing.device
 [[ $out == *nothing.device* ]] || fail "the missing profile is not named: $out"
+sed 's/^kind .*/kind nvidia-h200/' this.device >other.device
+run 0 $train --costs other.device
+[[ $out == *"other.device was measured on nvidia-h200, not on cpu"* ]] || fail "costs of another device are taken in silence: $out"
+sed -i 3d other.device && sed -i '$d' other.device
+run 2 $train --costs other.device
+[[ $out == *"cut short"* ]] || fail "a profile cut short: $out"
 run 2 $train --link host=0
 run 2 $train --link disk=1
 run 2 $train --device gpu
