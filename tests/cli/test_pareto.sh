@@ -12,7 +12,7 @@ trials() {
 }
 
 # ---- files ----
-trials 147 "$source_dir/examples/pareto.json"
+trials 49 "$source_dir/examples/pareto.json"
 published=$source_dir/../shared/data/dtr_configs
 if [ -d "$published" ]; then
     trials 39 "$published/full-run-config.json"
