@@ -5,8 +5,8 @@
  * decision changed, of a *gap*: a storage that is gone until a certain use. It stays, is made again,
  * or waits in another tier; the game sees to the rest. Gaps that cost most come first. A change that
  * makes the plan faster stays, and its gaps are looked at anew. Where uses are few, those that have
- * no gap are asked to leave as well, and decisions are changed two at a time. The number of games is given: the answer is a function of trace
- * and tiers. */
+ * no gap are asked to leave as well, and decisions are changed two at a time. The number of games is
+ * given: the answer is a function of trace and tiers. */
 #include "planner/flips.h"
 
 #include <stdlib.h>

@@ -5,8 +5,9 @@
  * the part of it that no op hides, and that is known only when all copies have their places
  * (early.c). So plans are made with copies taken for a part of their price, and in a part of the
  * budget, so that what comes early finds room; each is offered with its copies moved and as it is,
- * without what serves nobody (lean.c), and with and without lower tiers. Then single decisions of
- * the best are changed (flips.c). The null device says which is fastest. The number of tries is
+ * without what serves nobody (lean.c), and with and without lower tiers. Without them what smaller
+ * budgets, the portfolio and the other policies make is offered, too. Then single decisions of the
+ * best are changed (flips.c). The null device says which is fastest. The number of tries is
  * fixed: the answer is a function of trace, tiers and seed. */
 #include <stdio.h>
 #include <string.h>
@@ -31,8 +32,8 @@ static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
 static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
 enum { SLACKS = sizeof slacks / sizeof *slacks, PRICES = sizeof prices / sizeof *prices };
 #define MOST_SLACK 0.3  /* without lower tiers */
-#define NEAR_FLOOR 1.05 /* below it portfolios search long, and below */
-#define AT_FLOOR 1.002  /* large steps have nothing but the floor's plan */
+#define NEAR_FLOOR 1.05 /* times the floor: nearer a portfolio searches long */
+#define AT_FLOOR 1.002  /* nearer large steps have nothing but the floor's own plan */
 enum { TRIES = 6, SMALL_TRIES = 20 };
 
 struct unified {
