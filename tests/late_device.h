@@ -74,10 +74,10 @@ static inline bool late_may_run(enum device_stream stream)
 static inline enum device_stream late_choose(void)
 {
     static const enum device_stream orders[LATE_ORDERS][DEVICE_STREAMS] = {
-        {DEVICE_COMPUTE, DEVICE_OUT, DEVICE_IN, DEVICE_FILE_OUT, DEVICE_FILE_IN},
-        {DEVICE_COMPUTE, DEVICE_IN, DEVICE_OUT, DEVICE_FILE_IN, DEVICE_FILE_OUT},
-        {DEVICE_OUT, DEVICE_FILE_OUT, DEVICE_IN, DEVICE_FILE_IN, DEVICE_COMPUTE},
-        {DEVICE_IN, DEVICE_FILE_IN, DEVICE_OUT, DEVICE_FILE_OUT, DEVICE_COMPUTE},
+        {DEVICE_COMPUTE, DEVICE_OUT, DEVICE_IN, DEVICE_FILE_OUT, DEVICE_FILE_IN, DEVICE_BELOW},
+        {DEVICE_COMPUTE, DEVICE_BELOW, DEVICE_IN, DEVICE_OUT, DEVICE_FILE_IN, DEVICE_FILE_OUT},
+        {DEVICE_OUT, DEVICE_FILE_OUT, DEVICE_IN, DEVICE_FILE_IN, DEVICE_COMPUTE, DEVICE_BELOW},
+        {DEVICE_BELOW, DEVICE_IN, DEVICE_FILE_IN, DEVICE_OUT, DEVICE_FILE_OUT, DEVICE_COMPUTE},
     };
     bool is_drawn = late.order >= LATE_ORDERS;
     unsigned first = is_drawn ? (unsigned)(ebb_splitmix64(&late.random) % DEVICE_STREAMS) : 0;
@@ -171,6 +171,14 @@ static inline enum ebb_status late_launch(struct device *d, device_work work, vo
     return work ? late_push(DEVICE_COMPUTE, item, err) : EBB_OK;
 }
 
+static inline enum ebb_status late_launch_below(struct device *d, device_work work, void *argument,
+                                                uint64_t cost_ns, struct ebb_error *err)
+{
+    struct late_item item = {.act = LATE_LAUNCH, .work = work, .argument = argument};
+    (void)d, (void)cost_ns;
+    return work ? late_push(DEVICE_BELOW, item, err) : EBB_OK;
+}
+
 static inline enum ebb_status late_copy(struct device *d, enum device_stream stream,
                                         enum device_tier to, uint64_t to_offset,
                                         enum device_tier from, uint64_t from_offset, uint64_t bytes,
@@ -262,6 +270,7 @@ static inline const struct device_table *late_device(void)
     late_table.create = late_create;
     late_table.destroy = late_destroy;
     late_table.launch = late_launch;
+    late_table.launch_below = late_launch_below;
     late_table.copy = late_copy;
     late_table.write = late_write;
     late_table.read = late_read;

@@ -23,8 +23,9 @@ static void print_step(const struct trace *trace, const struct plan *plan, size_
     char in_use[32], size[32];
     ebb_format_bytes(bytes, in_use, sizeof in_use);
     if (step->act == PLAN_RUN) {
-        printf("%6zu  %-10s %-6s op %" PRIu32 " %s%s\n", at, in_use, runs > 1 ? "rerun" : "run",
-               step->index, op_text(trace, step->index), runs > 1 ? " (again)" : "");
+        printf("%6zu  %-10s %-6s op %" PRIu32 " %s%s%s\n", at, in_use, runs > 1 ? "rerun" : "run",
+               step->index, op_text(trace, step->index), runs > 1 ? " (again)" : "",
+               step->tier ? " on the host" : "");
         return;
     }
     const struct trace_storage *s = &trace->storages[step->index];

@@ -43,6 +43,7 @@ void cli_train_json(const struct cli_train_session *s, const struct train_state 
     ebb_jsonw_key_uint(w, "evictions", st->evictions);
     ebb_jsonw_key_uint(w, "remat_ops", st->remat_ops);
     ebb_jsonw_key_uint(w, "swapped_bytes", st->swapped_bytes);
+    ebb_jsonw_key_uint(w, "host_ops", st->host_ops);
     ebb_jsonw_key_uint(w, "state_bytes", st->persistent_bytes);
     ebb_jsonw_key_uint(w, "state_below_bytes", st->below_bytes);
     if (st->warm_below_bytes)

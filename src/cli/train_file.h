@@ -26,8 +26,8 @@ struct cli_train_file {
     X(with_async_move, "always so")                                                                \
     X(release_after_init, "needs more than one rank: refused")                                     \
     X(with_mem_saving_comm, "needs more than one rank: refused")                                   \
-    X(use_cpu_embedding, "every op runs on the device: refused")                                   \
-    X(use_hybrid_adam, "every op runs on the device: refused")                                     \
+    X(use_cpu_embedding, "the device looks tokens up: refused")                                    \
+    X(use_hybrid_adam, "the host may run updates of state in --host (default with 1 thread)")      \
     X(with_tiling_linear, "layers are recorded whole: refused")
 #define CLI_TRAIN_RATIOS(X)                                                                        \
     X(overall_gpu_mem_ratio, "budget as a part of the machine's memory")                           \

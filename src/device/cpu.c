@@ -1,7 +1,8 @@
 /* cpu.c - this machine: real memory, kernels that run where they are launched, copies by threads.
  *
  * The compute stream is the caller's thread, so a launch, and a copy on that stream, is done when
- * the call returns. Each copy stream is a thread, started with its tier. */
+ * the call returns. Each copy stream is a thread, started with its tier; so is that of launches
+ * below. */
 #include "device/memory.h"
 
 #include "base/clock.h"
@@ -22,6 +23,8 @@ static struct cpu_device *self(struct device *device)
 static enum ebb_status run_item(void *device, unsigned char *buffer, const struct device_item *item,
                                 struct ebb_error *err)
 {
+    if (item->work)
+        return item->work(item->argument, err);
     return device_memory_copy(&self(device)->memory, buffer, item, err);
 }
 
@@ -59,6 +62,8 @@ static enum ebb_status cpu_reserve(struct device *device, enum device_tier tier,
     struct cpu_device *d = self(device);
     for (int k = 0; tier != DEVICE_T0 && bytes && k < 2; k++)
         EBB_TRY(device_threads_start(d->threads, device_copy_stream(tier, k), err));
+    if (tier == DEVICE_HOST && bytes)
+        EBB_TRY(device_threads_start(d->threads, DEVICE_BELOW, err));
     return device_memory_reserve(&d->memory, tier, bytes, d->config.file_path, err);
 }
 
@@ -73,6 +78,19 @@ static enum ebb_status cpu_launch(struct device *device, device_work work, void 
     (void)device;
     (void)cost_ns;
     return work ? work(argument, err) : EBB_OK;
+}
+
+static enum ebb_status cpu_launch_below(struct device *device, device_work work, void *argument,
+                                        uint64_t cost_ns, struct ebb_error *err)
+{
+    struct device_item item = {.work = work, .argument = argument};
+    (void)cost_ns;
+    return work ? device_threads_push(self(device)->threads, DEVICE_BELOW, &item, err) : EBB_OK;
+}
+
+static void *cpu_below(struct device *device, uint64_t offset)
+{
+    return self(device)->memory.slab[DEVICE_HOST] + offset;
 }
 
 /* The compute stream is the caller; so is a copy stream without a thread: nothing is queued there.
@@ -178,6 +196,8 @@ const struct device_table device_cpu = {
     .reserve = cpu_reserve,
     .address = cpu_address,
     .launch = cpu_launch,
+    .launch_below = cpu_launch_below,
+    .below = cpu_below,
     .copy = cpu_copy,
     .write = cpu_write,
     .read = cpu_read,

@@ -41,6 +41,7 @@ enum device_stream { /* copies: one stream per direction and lower tier */
                      DEVICE_IN,
                      DEVICE_FILE_OUT,
                      DEVICE_FILE_IN,
+                     DEVICE_BELOW, /* launches on the host, over tier 1 */
                      DEVICE_STREAMS
 };
 
@@ -64,6 +65,7 @@ struct device_config {
     bool is_throttled[DEVICE_TIERS]; /* cpu, far: copies to and from that tier take no less than
                                         their link says */
     const char *file_path;           /* folder of the T2 file; NULL: the system's temporary one */
+    double host_slowness;            /* how much longer the host takes for an op; 0: as long */
     int threads;                     /* cpu */
 };
 
@@ -85,6 +87,10 @@ struct device_table {
     void *(*address)(struct device *device, uint64_t offset); /* in T0; NULL on null */
     enum ebb_status (*launch)(struct device *device, device_work work, void *argument,
                               uint64_t cost_ns, struct ebb_error *err); /* on DEVICE_COMPUTE */
+    /* On DEVICE_BELOW: by the host, over tier 1, whose bytes it has at below(). NULL: it cannot. */
+    enum ebb_status (*launch_below)(struct device *device, device_work work, void *argument,
+                                    uint64_t cost_ns, struct ebb_error *err);
+    void *(*below)(struct device *device, uint64_t offset); /* in tier 1; NULL on null */
     enum ebb_status (*copy)(struct device *device, enum device_stream stream, enum device_tier to,
                             uint64_t to_offset, enum device_tier from, uint64_t from_offset,
                             uint64_t bytes, struct ebb_error *err);

@@ -177,6 +177,19 @@ static enum ebb_status far_launch(struct device *device, device_work work, void 
     return work ? enqueue(self(device), DEVICE_COMPUTE, &item, err) : EBB_OK;
 }
 
+static enum ebb_status far_launch_below(struct device *device, device_work work, void *argument,
+                                        uint64_t cost_ns, struct ebb_error *err)
+{
+    struct device_item item = {.work = work, .argument = argument};
+    (void)cost_ns;
+    return work ? enqueue(self(device), DEVICE_BELOW, &item, err) : EBB_OK;
+}
+
+static void *far_below(struct device *device, uint64_t offset)
+{
+    return self(device)->memory.slab[DEVICE_HOST] + offset;
+}
+
 static enum ebb_status far_copy(struct device *device, enum device_stream stream,
                                 enum device_tier to, uint64_t to_offset, enum device_tier from,
                                 uint64_t from_offset, uint64_t bytes, struct ebb_error *err)
@@ -336,6 +349,8 @@ const struct device_table device_far = {
     .reserve = far_reserve,
     .address = far_address,
     .launch = far_launch,
+    .launch_below = far_launch_below,
+    .below = far_below,
     .copy = far_copy,
     .write = far_write,
     .read = far_read,

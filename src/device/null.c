@@ -69,6 +69,18 @@ static enum ebb_status null_launch(struct device *device, device_work work, void
     return EBB_OK;
 }
 
+static enum ebb_status null_launch_below(struct device *device, device_work work, void *argument,
+                                         uint64_t cost_ns, struct ebb_error *err)
+{
+    struct null_device *d = self(device);
+    double slowness = d->config.host_slowness;
+    (void)work;
+    (void)argument;
+    (void)err;
+    d->now[DEVICE_BELOW] += slowness > 0 ? (uint64_t)(slowness * (double)cost_ns) : cost_ns;
+    return EBB_OK;
+}
+
 static enum ebb_status null_copy(struct device *device, enum device_stream stream,
                                  enum device_tier to, uint64_t to_offset, enum device_tier from,
                                  uint64_t from_offset, uint64_t bytes, struct ebb_error *err)
@@ -175,6 +187,8 @@ const struct device_table device_null = {
     .reserve = null_reserve,
     .address = null_address,
     .launch = null_launch,
+    .launch_below = null_launch_below,
+    .below = null_address,
     .copy = null_copy,
     .write = null_write,
     .read = null_read,

@@ -23,7 +23,7 @@ enum ebb_status exec_log_to_plan(const struct exec_log *log, const struct trace 
             break;
         case EXEC_EV_RUN:
         case EXEC_EV_RERUN:
-            EBB_TRY(plan_add(plan, PLAN_RUN, e->index, work, 0, err));
+            EBB_TRY(plan_add(plan, PLAN_RUN, e->index, work, e->tier, err));
             work = 0;
             break;
         case EXEC_EV_PLACE:

@@ -120,6 +120,7 @@ struct exec_options {
     struct device *device; /* NULL: a null device of its own; else its owner has reserved
                               budget_bytes in tier 0 and tier_bytes in the others */
     void *context;         /* of kernels: trace_call.context */
+    void *below_context;   /* of kernels that the host runs in tier 1 */
     /* Images: called with `context` behind the last step of a run, on the way or in a capture. */
     enum ebb_status (*finish)(void *context, struct ebb_error *err);
     bool is_eager; /* images: never captured */
@@ -138,6 +139,7 @@ struct exec_report {
     uint64_t sum_bytes;  /* highest byte sum */
     uint64_t evictions_pressure, evictions_release, remat_ops, remat_collateral;
     uint64_t swapped_bytes;
+    uint64_t host_ops; /* that the host ran, in tier 1 */
     uint64_t moved_bytes;
     uint64_t ops_done, eval_count, banished;
     uint64_t evict_hash; /* FNV-1a 64 over the root tensor ids of pressure victims */

@@ -98,6 +98,40 @@ static void make_run(struct maker *m, const struct plan_step *from, struct image
     note_height(m, from->offset, extra);
 }
 
+/* The host runs it where copies lie. */
+static enum ebb_status make_below(struct maker *m, const struct plan_step *from,
+                                  struct image_step *step, struct ebb_error *err)
+{
+    struct exec_image *image = m->image;
+    const struct device_table *d = image->device->table;
+    const struct trace *t = image->p->trace;
+    const struct trace_op *top = &t->ops[from->index];
+    void **in = image->pointers + image->pointer_count, **out = in + top->input_count;
+    if (!d->launch_below || (!d->is_clock && !image->o.below_context))
+        return ebb_fail(err, EBB_EUNSUPPORTED,
+                        "plan by %s runs ops on the host, device %s does not", m->plan->planner,
+                        d->name);
+    step->launch = image->launch_count++;
+    image->pointer_count += (size_t)top->input_count + top->output_count;
+    for (uint32_t i = 0; i < top->input_count + top->output_count; i++) {
+        bool is_out = i >= top->input_count;
+        uint32_t tensor =
+            is_out ? top->output_first + (i - top->input_count) : t->inputs[top->input_first + i];
+        uint32_t s = t->tensors[tensor].storage;
+        uint64_t bytes = exec_image_bytes(image, s);
+        (is_out ? out - top->input_count : in)[i] =
+            bytes ? d->below(image->device, m->low[DEVICE_HOST][s]) : NULL;
+        EBB_TRY(exec_waits_touch_below(&m->waits, m->low[DEVICE_HOST][s], bytes, is_out, err));
+    }
+    struct trace_call call = exec_call(image->p, &image->o, from->index, in, NULL);
+    call.context = image->o.below_context;
+    image->launches[step->launch] = exec_launch_make(image->p, &image->o, &call);
+    step->is_again = m->walk.run_counts[from->index] > 0;
+    step->copy = m->waits.copies;
+    image->report.host_ops++;
+    return exec_waits_below(&m->waits, &step->waits, err);
+}
+
 /* *is_clean when the copy is there already. */
 static void make_send(struct maker *m, struct image_step *step, uint64_t to, bool *is_clean)
 {
@@ -111,8 +145,9 @@ static void make_send(struct maker *m, struct image_step *step, uint64_t to, boo
 }
 
 /* Addresses of a step as things stand before it; *is_clean: there is nothing to do. */
-static void make_addresses(struct maker *m, const struct plan_step *from, struct image_step *step,
-                           bool *is_clean)
+static enum ebb_status make_addresses(struct maker *m, const struct plan_step *from,
+                                      struct image_step *step, bool *is_clean,
+                                      struct ebb_error *err)
 {
     struct exec_image *image = m->image;
     struct exec_report *r = &image->report;
@@ -123,26 +158,28 @@ static void make_addresses(struct maker *m, const struct plan_step *from, struct
         m->places_left[s]--;
         m->offset[s] = from->offset;
         note_height(m, from->offset, bytes);
-        return;
+        return EBB_OK;
     case PLAN_RUN:
+        if (from->tier)
+            return make_below(m, from, step, err);
         make_run(m, from, step);
-        return;
+        return EBB_OK;
     case PLAN_DROP:
         step->is_again = m->places_left[s] > 0;
         r->evictions_pressure += step->is_again;
         r->evictions_release += !step->is_again;
-        return;
+        return EBB_OK;
     case PLAN_SEND:
         step->offset = m->offset[s];
         make_send(m, step, from->offset, is_clean);
-        return;
+        return EBB_OK;
     case PLAN_FETCH:
         step->offset = m->offset[s];
         step->low_offset = m->low[from->tier][s];
         r->swapped_bytes += bytes;
-        return;
+        return EBB_OK;
     case PLAN_FORGET:
-        return;
+        return EBB_OK;
     default: /* PLAN_MOVE */
         step->low_offset = m->offset[s];
         exec_waits_touch(&m->waits, m->offset[s], bytes, false);
@@ -151,6 +188,7 @@ static void make_addresses(struct maker *m, const struct plan_step *from, struct
         r->moved_bytes += bytes;
         r->clock_ns += exec_move_ns(image, bytes);
         note_height(m, from->offset, bytes);
+        return EBB_OK;
     }
 }
 
@@ -158,6 +196,8 @@ static void make_addresses(struct maker *m, const struct plan_step *from, struct
 static enum ebb_status make_waits(struct maker *m, struct image_step *step, struct ebb_error *err)
 {
     bool is_copy = step->act == PLAN_SEND || step->act == PLAN_FETCH;
+    if (step->act == PLAN_RUN && step->tier) /* has them already */
+        return EBB_OK;
     if (step->act == PLAN_RUN || step->act == PLAN_MOVE)
         return exec_waits_compute(&m->waits, &step->waits, err);
     if (!is_copy || !exec_image_bytes(m->image, step->index))
@@ -176,7 +216,7 @@ static enum ebb_status make_step(struct maker *m, size_t at, struct ebb_error *e
     bool is_clean = false;
     *step = (struct image_step){
         .act = from->act, .tier = from->tier, .index = from->index, .offset = from->offset};
-    make_addresses(m, from, step, &is_clean);
+    EBB_TRY(make_addresses(m, from, step, &is_clean, err));
     EBB_TRY(plan_walk_step(&m->walk, at, err));
     if (!is_clean)
         EBB_TRY(make_waits(m, step, err));
@@ -248,6 +288,7 @@ static enum ebb_status image_allocate(struct exec_image *image, const struct pla
         if (step->act != PLAN_RUN)
             continue;
         launches++;
+        copies += step->tier > 0; /* awaited like one */
         pointers += (size_t)t->ops[step->index].input_count + t->ops[step->index].output_count;
     }
     EBB_TRY(ebb_new(&image->steps, plan->step_count + 1, sizeof *image->steps, err));

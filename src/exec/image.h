@@ -12,7 +12,7 @@ struct image_step {
     uint32_t index;
     uint32_t launch; /* RUN */
     uint32_t box;    /* RUN of such a leaf: which */
-    uint32_t copy;   /* SEND, FETCH: its number */
+    uint32_t copy;   /* SEND, FETCH, RUN below: its number */
     struct exec_waits_of waits;
     uint64_t offset;     /* in tier 0 */
     uint64_t low_offset; /* SEND, FETCH: in the lower tier; MOVE: where from; leaf: in the inbox */

@@ -42,6 +42,18 @@ static enum ebb_status run_copy(struct exec_image *image, const struct image_ste
                : EBB_OK;
 }
 
+static enum ebb_status run_below(struct exec_image *image, const struct image_step *step,
+                                 struct ebb_error *err)
+{
+    const struct device_table *d = image->device->table;
+    struct exec_launch *l = &image->launches[step->launch];
+    EBB_TRY(follow(image, DEVICE_BELOW, &step->waits, err));
+    EBB_TRY(d->launch_below(image->device, l->work, l, l->cost_ns, err));
+    return image->is_awaited[step->copy]
+               ? d->record(image->device, DEVICE_BELOW, &image->events[step->copy], err)
+               : EBB_OK;
+}
+
 static enum ebb_status run_op(struct exec_image *image, const struct image_step *step,
                               struct ebb_error *err)
 {
@@ -83,6 +95,8 @@ static enum ebb_status run_step(struct exec_image *image, const struct image_ste
     const struct device_table *d = image->device->table;
     switch (step->act) {
     case PLAN_RUN:
+        if (step->tier)
+            return run_below(image, step, err);
         if (image->o.io && image->o.io->now)
             atomic_store_explicit(image->o.io->now, step->index, memory_order_relaxed);
         EBB_TRY(follow(image, DEVICE_COMPUTE, &step->waits, err));
@@ -122,7 +136,7 @@ static enum ebb_status note_step(const struct exec_image *image, struct exec_log
         if (step->has_work)
             EBB_TRY(note(log, EXEC_EV_WORK, step, step->offset, *clock, err));
         EBB_TRY(note(log, step->is_again ? EXEC_EV_RERUN : EXEC_EV_RUN, step, 0, *clock, err));
-        *clock += image->p->recipes->nodes[step->index].cost;
+        *clock += step->tier ? 0 : image->p->recipes->nodes[step->index].cost;
         return EBB_OK;
     case PLAN_DROP:
         return note(log, step->is_again ? EXEC_EV_DROP : EXEC_EV_FREE, step, 0, *clock, err);

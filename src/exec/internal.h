@@ -81,9 +81,10 @@ struct exec_waits_of { /* of one step: numbers of copies in exec_waits.list */
     bool
         follows_compute; /* a copy behind work of the compute stream that its stream has not seen */
 };
-struct exec_waits { /* all zero at the start */
-    struct exec_copy *open;
+struct exec_waits {         /* all zero at the start */
+    struct exec_copy *open; /* copies, and what runs below */
     size_t open_count, open_capacity;
+    size_t below_count; /* ranges of the run below that is being looked at: the last ones open */
     uint32_t *list;
     size_t capacity;
     uint32_t count, copies;
@@ -100,6 +101,12 @@ enum ebb_status exec_waits_compute(struct exec_waits *w, struct exec_waits_of *o
 enum ebb_status exec_waits_copy(struct exec_waits *w, enum device_tier tier, bool is_out,
                                 uint64_t offset, uint64_t low, uint64_t bytes,
                                 struct exec_waits_of *of, struct ebb_error *err);
+/* The same for a run below: its ranges in tier 1, then the run, which gets the next number of a
+ * copy. */
+enum ebb_status exec_waits_touch_below(struct exec_waits *w, uint64_t low, uint64_t bytes,
+                                       bool is_write, struct ebb_error *err);
+enum ebb_status exec_waits_below(struct exec_waits *w, struct exec_waits_of *of,
+                                 struct ebb_error *err);
 enum ebb_status exec_waits_end(struct exec_waits *w, struct exec_waits_of *of,
                                struct ebb_error *err);
 void exec_waits_fini(struct exec_waits *w);

@@ -173,8 +173,8 @@ static enum ebb_status account(const struct plan_walk *walk, size_t at,
     if (step->act == PLAN_RUN) {
         report->run_count++;
         report->rerun_count += walk->run_counts[step->index] > 1;
-        if (__builtin_add_overflow(report->cost_ns, walk->trace->ops[step->index].cost_ns,
-                                   &report->cost_ns))
+        uint64_t cost = step->tier ? 0 : walk->trace->ops[step->index].cost_ns;
+        if (__builtin_add_overflow(report->cost_ns, cost, &report->cost_ns))
             return ebb_fail(err, EBB_EINPUT, "plan: step %zu: the cost overflows", at);
     }
     if (step->act == PLAN_SEND)

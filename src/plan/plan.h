@@ -3,7 +3,7 @@
  * A plan is a straight-line program over a trace. It is proved before use: plan_check is a pure
  * integer walk that rejects it if any instant exceeds the budget, two residents overlap, an input
  * is missing or of the wrong version, or the keep set is not resident at the end. exec runs exactly
- * what the checker accepted. The rules P1-P12 stand in README.md.
+ * what the checker accepted. The rules P1-P13 stand in README.md.
  *
  * Steps (enum plan_act); index is a storage unless said otherwise:
  *
@@ -13,6 +13,8 @@
  *           that were PLACEd and are not yet filled are produced; outputs not placed are skipped
  *           (kind->can_skip_outputs, else scratch covers them); resident outputs are never
  *           rewritten. The op's workspace, then scratch, lies at `offset` for this step.
+ *           With `tier` 1 the host runs it, beside the device: it reads copies there and writes in
+ *           place there, nothing else, and needs no workspace.
  *   DROP    give the tier-0 bytes back.
  *   SEND    copy tier 0 -> `tier` to `offset` there, asynchronously; a copy that is there already
  *           is written over where it lies. The storage may be DROPped at once: whoever touches
@@ -45,12 +47,13 @@
 #define PLAN_UNIT 256u
 #define PLAN_NOWHERE UINT64_MAX
 #define PLAN_TIERS 3 /* 0 device, 1 host, 2 file */
+#define PLAN_HOST 1
 
 enum plan_act { PLAN_PLACE, PLAN_RUN, PLAN_DROP, PLAN_SEND, PLAN_FETCH, PLAN_FORGET, PLAN_MOVE };
 
 struct plan_step {
     uint8_t act;  /* enum plan_act */
-    uint8_t tier; /* SEND, FETCH, FORGET: 1 or 2 */
+    uint8_t tier; /* SEND, FETCH, FORGET: 1 or 2; RUN: 1 on the host, else 0 */
     uint32_t index;
     uint64_t offset; /* PLACE, MOVE: where to; RUN: workspace; SEND: where to in `tier`; else 0 */
 };
@@ -116,7 +119,7 @@ enum ebb_status plan_add(struct plan *plan, enum plan_act act, uint32_t index, u
 
 /* What a walk over (trace, plan) finds. */
 struct plan_report {
-    uint64_t cost_ns;      /* sum of the costs of all RUN steps */
+    uint64_t cost_ns;      /* sum of the costs of all RUN steps in tier 0 */
     uint64_t base_ns;      /* each op once */
     uint64_t peak_bytes;   /* highest sum of (rounded) bytes at any instant, workspace included */
     uint64_t height_bytes; /* highest end address; 0 when offsets are not assigned */
@@ -165,6 +168,9 @@ void plan_walk_fini(struct plan_walk *walk);
 enum ebb_status plan_walk_step(struct plan_walk *walk, size_t at, struct ebb_error *err);
 /* After the last step: every op ran, the keep set is resident. */
 enum ebb_status plan_walk_end(const struct plan_walk *walk, struct ebb_error *err);
+
+/* Could the host run it where copies lie (rule P13)? */
+bool plan_can_run_below(const struct trace *trace, uint32_t op);
 
 /* What a RUN that comes now would do with an output of its op (rule P3). */
 enum plan_fate {

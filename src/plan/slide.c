@@ -196,7 +196,8 @@ static enum ebb_status run_in(struct pack *p, size_t step, struct ebb_error *err
         EBB_TRY(take(p, p->extra[step], true, &hole, err));
         at = p->soon ? hole_end(p, hole) - p->extra[step] : hole_begin(p, hole);
     }
-    return plan_add(p->plan, PLAN_RUN, p->from->steps[step].index, at, 0, err);
+    return plan_add(p->plan, PLAN_RUN, p->from->steps[step].index, at, p->from->steps[step].tier,
+                    err);
 }
 
 static enum ebb_status pack(struct pack *p, struct ebb_error *err)

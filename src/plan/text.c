@@ -11,7 +11,7 @@
 #include "base/heap.h"
 #include "base/str.h"
 
-#define MAGIC "ebb-plan 1" /* without homes, sends without addresses */
+#define MAGIC "ebb-plan 1" /* without homes, sends without addresses, everything on the device */
 #define MAGIC_2 "ebb-plan 2"
 #define MAX_FILE_BYTES (UINT64_C(1) << 31)
 
@@ -33,6 +33,8 @@ static void write_step(struct ebb_str *out, const struct plan_step *step)
     ebb_str_printf(out, "%s %" PRIu32, acts[step->act].name, step->index);
     if (acts[step->act].has_tier)
         ebb_str_printf(out, " %u", (unsigned)step->tier);
+    else if (step->tier)
+        ebb_str_printf(out, " on %u", (unsigned)step->tier);
     if (acts[step->act].has_offset && step->offset != PLAN_NOWHERE)
         ebb_str_printf(out, " @%" PRIu64, step->offset);
     ebb_str_addc(out, '\n');
@@ -42,8 +44,10 @@ static void write_step(struct ebb_str *out, const struct plan_step *step)
 static bool is_first_version(const struct plan *plan)
 {
     bool is_first = plan->homes.count == 0;
-    for (size_t i = 0; i < plan->step_count && is_first; i++)
-        is_first = plan->steps[i].act != PLAN_SEND || plan->steps[i].offset == PLAN_NOWHERE;
+    for (size_t i = 0; i < plan->step_count && is_first; i++) {
+        const struct plan_step *s = &plan->steps[i];
+        is_first = s->act == PLAN_SEND ? s->offset == PLAN_NOWHERE : s->act != PLAN_RUN || !s->tier;
+    }
     return is_first;
 }
 
@@ -190,6 +194,15 @@ static bool parse_hash(const char *word, size_t n, struct ebb_hash128 *hash)
     return true;
 }
 
+static enum ebb_status read_tier(struct reader *r, uint64_t *tier, struct ebb_error *err)
+{
+    const char *word = NULL;
+    size_t n = next_word(r, &word);
+    if (!parse_number(word, n, tier) || *tier < 1 || *tier >= PLAN_TIERS)
+        return refuse(r, err, "expected a tier: 1 or 2");
+    return EBB_OK;
+}
+
 /* "STORAGE TIER @OFFSET" */
 static enum ebb_status read_home(struct reader *r, struct plan *plan, struct ebb_error *err)
 {
@@ -202,9 +215,7 @@ static enum ebb_status read_home(struct reader *r, struct plan *plan, struct ebb
     n = next_word(r, &word);
     if (!parse_number(word, n, &storage) || storage >= UINT32_MAX)
         return refuse(r, err, "expected the number of a storage");
-    n = next_word(r, &word);
-    if (!parse_number(word, n, &tier) || tier < 1 || tier >= PLAN_TIERS)
-        return refuse(r, err, "expected a tier: 1 or 2");
+    EBB_TRY(read_tier(r, &tier, err));
     n = next_word(r, &word);
     if (n == 0 || word[0] != '@' || !parse_number(word + 1, n - 1, &offset) || !at_line_end(r))
         return refuse(r, err, "expected '@OFFSET' and the end of the line");
@@ -268,16 +279,17 @@ static enum ebb_status read_step(struct reader *r, struct plan *plan, struct ebb
     n = next_word(r, &word);
     if (!parse_number(word, n, &index) || index >= UINT32_MAX)
         return refuse(r, err, "expected the number of an op or storage");
-    if (acts[act].has_tier) {
-        n = next_word(r, &word);
-        if (!parse_number(word, n, &tier) || tier < 1 || tier >= PLAN_TIERS)
-            return refuse(r, err, "expected a tier: 1 or 2");
-    }
+    if (acts[act].has_tier)
+        EBB_TRY(read_tier(r, &tier, err));
     bool is_old_send = r->is_old && act == PLAN_SEND;
     if (acts[act].has_offset)
         offset = PLAN_NOWHERE;
     if (acts[act].has_offset && !is_old_send) {
         n = next_word(r, &word);
+        if (act == PLAN_RUN && !r->is_old && is_word(word, n, "on")) {
+            EBB_TRY(read_tier(r, &tier, err));
+            n = next_word(r, &word);
+        }
         if (n > 0 &&
             (word[0] != '@' || !parse_number(word + 1, n - 1, &offset) || offset == PLAN_NOWHERE))
             return refuse(r, err, "expected '@OFFSET' or the end of the line");

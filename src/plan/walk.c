@@ -146,17 +146,64 @@ enum plan_fate plan_walk_fate(const struct plan_walk *walk, uint32_t tensor)
     return plan_can_skip(walk->trace->ops[t->op].kind) ? PLAN_LEFT_OUT : PLAN_SCRATCH;
 }
 
-static enum ebb_status walk_run(struct plan_walk *walk, size_t at, uint32_t op,
-                                struct ebb_error *err)
+static enum ebb_status may_run(const struct plan_walk *walk, size_t at, uint32_t op,
+                               struct ebb_error *err)
 {
-    const struct trace *trace = walk->trace;
-    const struct trace_op *o = &trace->ops[op];
-    if (trace_is_view_op(trace, op))
+    const struct trace_op *o = &walk->trace->ops[op];
+    if (trace_is_view_op(walk->trace, op))
         return bad(err, at, "run of view op", op);
     if (walk->run_counts[op] > 0 && (o->is_leaf || o->kind->purity == TRACE_ONCE))
         return ebb_fail(err, EBB_EINPUT,
                         "plan: step %zu: second run of op %" PRIu32 " (%s), which may run once", at,
                         op, op_name(walk, op));
+    return EBB_OK;
+}
+
+bool plan_can_run_below(const struct trace *trace, uint32_t op)
+{
+    const struct trace_op *o = &trace->ops[op];
+    bool is_so = !o->is_leaf && o->workspace_bytes == 0 && o->output_count > 0;
+    for (uint32_t i = 0; i < o->output_count; i++)
+        is_so &= trace->tensors[o->output_first + i].alias == TRACE_MUTATE;
+    return is_so;
+}
+
+/* On the host: copies there are read and written (rule P13). */
+static enum ebb_status walk_run_below(struct plan_walk *walk, size_t at, uint32_t op, uint8_t tier,
+                                      struct ebb_error *err)
+{
+    const struct trace *trace = walk->trace;
+    const struct trace_op *o = &trace->ops[op];
+    EBB_TRY(may_run(walk, at, op, err));
+    if (tier != PLAN_HOST)
+        return bad(err, at, "ops run in tiers 0 and 1, not in", tier);
+    if (!plan_can_run_below(trace, op))
+        return ebb_fail(err, EBB_EINPUT,
+                        "plan: step %zu: op %" PRIu32 " (%s) does more than write in place: it "
+                        "cannot run in tier %u",
+                        at, op, op_name(walk, op), (unsigned)tier);
+    for (uint32_t i = 0; i < o->input_count; i++) {
+        const struct trace_tensor *t = &trace->tensors[trace->inputs[o->input_first + i]];
+        if (walk->storages[t->storage].copy[tier] != t->version + 1)
+            return ebb_fail(err, EBB_EINPUT,
+                            "plan: step %zu: op %" PRIu32 " (%s) reads version %" PRIu32
+                            " of storage %" PRIu32 " in tier %u, which is not there",
+                            at, op, op_name(walk, op), t->version, t->storage, (unsigned)tier);
+    }
+    walk->run_counts[op]++;
+    for (uint32_t i = 0; i < o->output_count; i++) {
+        const struct trace_tensor *t = &trace->tensors[o->output_first + i];
+        walk->storages[t->storage].copy[tier] = t->version + 1;
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status walk_run(struct plan_walk *walk, size_t at, uint32_t op,
+                                struct ebb_error *err)
+{
+    const struct trace *trace = walk->trace;
+    const struct trace_op *o = &trace->ops[op];
+    EBB_TRY(may_run(walk, at, op, err));
     EBB_TRY(check_inputs(walk, at, op, err));
     walk->run_counts[op]++;
     uint64_t extra = plan_size(walk->plan, o->workspace_bytes);
@@ -188,7 +235,8 @@ enum ebb_status plan_walk_step(struct plan_walk *walk, size_t at, struct ebb_err
     case PLAN_DROP:
         return walk_place(walk, at, step->index, step->act == PLAN_PLACE, err);
     case PLAN_RUN:
-        return walk_run(walk, at, step->index, err);
+        return step->tier ? walk_run_below(walk, at, step->index, step->tier, err)
+                          : walk_run(walk, at, step->index, err);
     case PLAN_SEND:
     case PLAN_FETCH:
     case PLAN_FORGET:

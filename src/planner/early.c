@@ -103,6 +103,14 @@ static void note_copy(struct early *e, struct looking *l, size_t i)
     l->empty--;
 }
 
+/* Copies in of what the host writes stay behind it. */
+static void note_below(struct early *e, struct looking *l, size_t i)
+{
+    const struct trace_op *op = &e->trace->ops[e->plan.steps[i].index];
+    for (uint32_t k = 0; k < op->output_count; k++)
+        l->dropped[e->trace->tensors[op->output_first + k].storage] = (uint32_t)i + 1;
+}
+
 /* Who reads and writes what at step i. */
 static void note_run(struct early *e, struct looking *l, size_t i)
 {
@@ -127,7 +135,9 @@ static void note_run(struct early *e, struct looking *l, size_t i)
 static void note_step(struct early *e, struct looking *l, size_t i)
 {
     const struct plan_step *s = &e->plan.steps[i];
-    if (s->act == PLAN_RUN) {
+    if (s->act == PLAN_RUN && s->tier) {
+        note_below(e, l, i);
+    } else if (s->act == PLAN_RUN) {
         note_run(e, l, i);
     } else if (s->act == PLAN_PLACE) {
         l->placed[s->index] = (uint32_t)i + 1;
@@ -162,7 +172,8 @@ static enum ebb_status look_at_steps(struct early *e, struct looking *l, struct 
         after[0] = l->walk.resident_bytes + l->walk.extra_bytes;
         for (int k = 0; k < DEVICE_TIERS; k++)
             sums_add(&e->sums[k], i, i + 1, before[k] > after[k] ? before[k] : after[k]);
-        e->clock[i + 1] = e->clock[i] + (s->act == PLAN_RUN ? e->trace->ops[s->index].cost_ns : 0);
+        bool is_run = s->act == PLAN_RUN && !s->tier;
+        e->clock[i + 1] = e->clock[i] + (is_run ? e->trace->ops[s->index].cost_ns : 0);
     }
     for (uint32_t s = 0; s < e->trace->storage_count; s++) /* what is kept is wanted at the end */
         if (l->wants_user[s] && step_of(e, &e->copies[l->wants_user[s] - 1])->act == PLAN_FETCH)

@@ -40,7 +40,7 @@ struct lean {
     uint32_t *filled, *leaves, *next_send; /* per step: lists of fills, of leavings, of copies */
     bool *is_kept, *is_clean, *is_again;   /* per step */
     /* per storage, while the plan is walked */
-    bool *is_live, *is_written_later, *is_wanted[DEVICE_TIERS];
+    bool *is_live, *is_written_later, *is_read_below, *is_wanted[DEVICE_TIERS];
     uint32_t *drop, *leaving, *pending; /* pending: copies that go with it */
     uint32_t *sent[DEVICE_TIERS];       /* its copy there, as written so far; NONE: there is none */
 };
@@ -71,7 +71,7 @@ static void look_at(struct lean *l, const struct plan_walk *walk, size_t at, uin
         l->is_clean[at] = r->copy[s->tier] == r->version + 1;
     } else if (s->act == PLAN_FETCH) {
         note_fill(l, at, s->index, placed[s->index]);
-    } else if (s->act == PLAN_RUN) {
+    } else if (s->act == PLAN_RUN && !s->tier) {
         const struct trace_op *op = &t->ops[s->index];
         l->is_again[at] = walk->run_counts[s->index] > 0;
         for (uint32_t k = 0; k < op->output_count; k++) {
@@ -130,6 +130,19 @@ static void begin_at(struct lean *l, size_t at, const struct fill *f, bool is_ke
     l->leaving[f->storage] = l->drop[f->storage] = NONE;
 }
 
+/* The host reads and writes copies: what lies in tier 0 is none of its business. */
+static void settle_below(struct lean *l, size_t at)
+{
+    const struct plan_step *s = &l->plan.steps[at];
+    const struct trace *t = l->trace;
+    const struct trace_op *op = &t->ops[s->index];
+    l->is_kept[at] = true;
+    for (uint32_t k = 0; k < op->input_count; k++) {
+        uint32_t storage = t->tensors[t->inputs[op->input_first + k]].storage;
+        l->is_wanted[s->tier][storage] = l->is_read_below[storage] = true;
+    }
+}
+
 static void settle_run(struct lean *l, size_t at)
 {
     const struct trace *t = l->trace;
@@ -161,6 +174,12 @@ static void settle_send(struct lean *l, size_t at)
     if (l->is_clean[at] || !l->is_wanted[s->tier][s->index])
         return;
     l->is_wanted[s->tier][s->index] = false;
+    if (l->is_read_below[s->index]) { /* it may be written there: the copy goes before that */
+        l->is_read_below[s->index] = false;
+        l->is_kept[at] = true;
+        read_at(l, at, s->index);
+        return;
+    }
     if (l->is_written_later[s->index] || l->drop[s->index] == NONE) {
         l->is_kept[at] = true;
         l->is_live[s->index] = true;
@@ -195,7 +214,10 @@ static void settle(struct lean *l)
             begin_at(l, i, &l->fills[l->filled[i]], l->is_kept[i]);
             break;
         case PLAN_RUN:
-            settle_run(l, i);
+            if (s->tier)
+                settle_below(l, i);
+            else
+                settle_run(l, i);
             break;
         default: /* a PLACE is kept by who fills it */
             break;
@@ -249,6 +271,7 @@ static enum ebb_status allocate(struct lean *l, struct ebb_error *err)
     l->is_again = ebb_arena_calloc(a, n, 1);
     l->is_live = ebb_arena_calloc(a, storages, 1);
     l->is_written_later = ebb_arena_calloc(a, storages, 1);
+    l->is_read_below = ebb_arena_calloc(a, storages, 1);
     l->drop = ebb_arena_calloc(a, storages, sizeof *l->drop);
     l->leaving = ebb_arena_calloc(a, storages, sizeof *l->leaving);
     l->pending = ebb_arena_calloc(a, storages, sizeof *l->pending);

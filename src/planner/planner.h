@@ -69,11 +69,15 @@ struct planner_fate {
 enum ebb_status planner_fates(const struct trace *trace, struct planner_fate **fates,
                               struct ebb_error *err);
 
+/* Who runs updates of state that lives in host memory. */
+enum planner_updates { PLANNER_BY_DEVICE, PLANNER_SHARED, PLANNER_BY_HOST };
+
 struct planner_tiers {
     uint64_t bytes[DEVICE_TIERS]; /* [0]: the budget, where it matters */
     struct device_config links;
     const struct plan_homes *homes; /* persistent storages that live there; NULL: none; borrowed */
     unsigned demands;               /* OR of planner_demand */
+    enum planner_updates updates;
     const struct planner_fate *fates; /* NULL: games decide; borrowed */
 };
 
@@ -180,6 +184,12 @@ enum ebb_status planner_floor_at(const struct trace *trace, const struct planner
 enum ebb_status planner_early(const struct trace *trace, const struct plan *from,
                               const struct planner_tiers *tiers, bool drops_late, struct plan *to,
                               bool *is_found, struct ebb_error *err);
+
+/* The plan with updates of state that lives in tier 1 given to the host, which runs them there
+ * beside the device (below.c): of the weights that allow it a part, 0 to 1 of their bytes. What is
+ * copied for nobody goes; it has no addresses. *count: ops that the host runs. */
+enum ebb_status planner_below(const struct trace *trace, const struct plan *from, double part,
+                              struct plan *to, size_t *count, struct ebb_error *err);
 
 /* Homes below tier 0 (homes.c) for a part of the persistent bytes, 0 to 1, and no more than the
  * tiers have room for; small ones, whose copies are mostly latency, only if `with_small`. `homes` is

@@ -155,6 +155,19 @@ static enum ebb_status compare_lean(struct unified *u, const struct plan *plan,
     return status;
 }
 
+/* A part of its updates on the host. */
+static enum ebb_status compare_below(struct unified *u, const struct plan *plan, double part,
+                                     struct ebb_error *err)
+{
+    struct plan below = {0};
+    size_t count;
+    enum ebb_status status = planner_below(u->trace, plan, part, &below, &count, err);
+    if (status == EBB_OK && count)
+        status = compare_early(u, &below, true, err);
+    plan_fini(&below);
+    return status;
+}
+
 /* Lean, and small ones with all they had, too: what serves nobody may have stood in a lucky place. */
 static enum ebb_status compare_moved(struct unified *u, const struct plan *plan,
                                      struct ebb_error *err)
@@ -346,6 +359,22 @@ static enum ebb_status try_without(struct unified *u, uint64_t floor_bytes, stru
     return status;
 }
 
+/* How much of the updates of state in host memory the host had better run there. */
+static enum ebb_status try_below(struct unified *u, struct ebb_error *err)
+{
+    static const double parts[] = {1, 0.5, 0.25, 0.75};
+    bool is_all = u->tiers->updates == PLANNER_BY_HOST;
+    struct plan device = {0};
+    if (!u->is_found || !u->tiers->homes || u->tiers->updates == PLANNER_BY_DEVICE)
+        return EBB_OK;
+    enum ebb_status status = plan_copy(&device, u->best, err);
+    u->is_found = !is_all; /* nothing else counts */
+    for (size_t i = 0; i < (is_all ? 1 : sizeof parts / sizeof *parts) && status == EBB_OK; i++)
+        status = compare_below(u, &device, parts[i], err);
+    plan_fini(&device);
+    return status;
+}
+
 /* Moves are for want of a good packing: the best plan is worth a longer search for one. */
 static enum ebb_status pack_best(struct unified *u, struct ebb_error *err)
 {
@@ -388,6 +417,7 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
     if (!tiers->homes) /* they need their tiers, and policies know nothing of them */
         EBB_THEN(status, try_without(&u, floor_bytes, err));
     EBB_THEN(status, flip_best(&u, err));
+    EBB_THEN(status, try_below(&u, err));
     EBB_THEN(status, pack_best(&u, err));
     *is_found = u.is_found;
     return status;

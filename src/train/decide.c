@@ -33,6 +33,7 @@ static void throttle(struct device_config *c, enum device_tier tier, double rate
 static struct device_config tier_links(const struct train_ways *w)
 {
     struct device_config c = {.file_path = w->file_path,
+                              .host_slowness = w->host_slowness,
                               .out = {[DEVICE_HOST] = link_of(w, PROFILE_HOST_OUT),
                                       [DEVICE_FILE] = link_of(w, PROFILE_FILE_OUT)},
                               .in = {[DEVICE_T0] = link_of(w, PROFILE_MOVE),
@@ -96,7 +97,8 @@ struct exec_options train_ways_options(const struct train_ways *w)
                              .ways = MEM_DROP,
                              .tier_bytes = {0, w->host_bytes, w->file_bytes},
                              .links = tier_links(w),
-                             .context = w->backend};
+                             .context = w->backend,
+                             .below_context = w->below};
     if (w->demands & PLANNER_NOTHING_AGAIN)
         o.ways = 0;
     if (w->demands & PLANNER_NO_COPIES)
@@ -145,6 +147,7 @@ static struct planner_tiers tiers_of(const struct train_ways *w, const struct tr
     return (struct planner_tiers){.bytes = {o.budget_bytes, w->host_bytes, w->file_bytes},
                                   .links = o.links,
                                   .demands = w->demands,
+                                  .updates = w->updates,
                                   .fates = c->fates,
                                   .homes = w->is_settled && w->homes->count ? w->homes : NULL};
 }
@@ -527,6 +530,39 @@ static double part_for_cap(const struct train_ways *w, const struct train_choice
     return every > 0 && (double)w->state_cap < every ? 1 - (double)w->state_cap / every : 0;
 }
 
+/* Are all updates of this program the host's? */
+static bool runs_on_host(const struct train_ways *w, const struct train_choice *c)
+{
+    bool has_updates = false;
+    for (uint32_t o = 0; o < c->trace->op_count; o++)
+        has_updates |= c->trace->ops[o].phase == TRACE_UPDATE;
+    return w->updates == PLANNER_BY_HOST && has_updates;
+}
+
+/* Then all state lives there. */
+static enum ebb_status choose_on_host(const struct train_ways *w, struct train_choice *c,
+                                      struct ebb_error *err)
+{
+    struct planner_tiers tiers = tiers_of(w, c), host = tiers;
+    struct plan_homes homes = {0};
+    enum ebb_status status = EBB_OK;
+    host.bytes[DEVICE_FILE] = 0;
+    if (!tiers.homes) {
+        status = planner_homes(c->trace, &host, 1, true, &homes, err);
+        tiers.homes = &homes;
+    }
+    EBB_THEN(status, choose_in(w, c, &tiers, err));
+    plan_homes_fini(&homes);
+    if (status == EBB_OK && !c->is_made)
+        status = ebb_fail(err, EBB_EBUDGET,
+                          "use_hybrid_adam: false keeps all state of %s, %llu bytes, in host "
+                          "memory, with the gradients that are on their way: a host of %llu bytes, "
+                          "or a budget of %llu, is too small",
+                          c->trace->name, (unsigned long long)c->info.persistent_bytes,
+                          (unsigned long long)w->host_bytes, (unsigned long long)w->asked_bytes);
+    return status;
+}
+
 /* Nobody asked for a policy: the fastest plan known, with tiers or without. */
 static enum ebb_status choose_freely(const struct train_ways *w, struct train_choice *c,
                                      struct ebb_error *err)
@@ -539,11 +575,14 @@ static enum ebb_status choose_freely(const struct train_ways *w, struct train_ch
     struct planner_tiers tiers = tiers_of(w, c);
     struct plan_homes homes = {0};
     bool is_so;
+    if (runs_on_host(w, c))
+        return choose_on_host(w, c, err);
     enum ebb_status status = is_allowed(w, c, NULL, &is_so, err);
     if (status == EBB_OK && (tiers.homes || (is_so && w->budget_bytes >= c->state_floor)))
         status = choose_in(w, c, &tiers, err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == EBB_OK; i++) {
         if (w->is_settled || !planner_has_tiers(&tiers) || (w->is_static && i > 0) ||
+            w->budget_bytes == UINT64_MAX || /* then it stays where there is room for all */
             (c->is_made && (c->info.overhead < ALL_HIDDEN || c->trace->op_count > MANY_OPS)))
             break;
         if (parts[i].part > 0)
@@ -585,9 +624,10 @@ enum ebb_status train_choice_make(const struct train_ways *w, struct train_choic
     c->info.unlimited_bytes = all->budget_bytes;
     EBB_TRY(prepare(w, c, err));
     bool has_homes = w->is_settled && w->homes->count; /* what is kept has to come first */
-    bool is_free = w->is_free || has_homes || c->fates || has_caps(w);
+    bool is_free = w->is_free || has_homes || c->fates || has_caps(w) || runs_on_host(w, c);
     bool is_allowed_near;
     EBB_TRY(is_allowed(w, c, NULL, &is_allowed_near, err));
+    is_allowed_near &= !runs_on_host(w, c);
     if (c->info.unlimited_bytes <= w->budget_bytes && !has_homes && !c->fates && is_allowed_near)
         return offer(w, c, by_keeping, err);
     if (w->budget_bytes != UINT64_MAX)
@@ -603,7 +643,8 @@ enum ebb_status train_choice_make(const struct train_ways *w, struct train_choic
                         (unsigned long long)c->info.floor_bytes);
     if (is_free) {
         EBB_TRY(choose_freely(w, c, err));
-        EBB_TRY(choose_least(w, c, err));
+        if (!runs_on_host(w, c))
+            EBB_TRY(choose_least(w, c, err));
     } else {
         EBB_TRY(offer(w, c, w->policy ? by_policy : by_planner, err));
     }

@@ -23,6 +23,9 @@ struct train_ways {
     uint64_t seed;
     bool samples, ignores_small; /* policies: exec_options */
     void *backend;
+    void *below; /* context of the host's own kernels */
+    enum planner_updates updates;
+    double host_slowness;
     unsigned demands;    /* OR of planner_demand */
     uint64_t state_cap;  /* most state in tier 0 */
     double margin_ratio; /* train_wishes */

@@ -18,6 +18,22 @@
 
 /* ---- creating -------------------------------------------------------------------------------- */
 
+/* One more thread of the host, where its bits are the device's: updates are bound by memory, of
+ * which two threads have all. */
+static enum ebb_status open_below(struct train_engine *e, struct ebb_error *err)
+{
+    bool is_able =
+        e->options.host_bytes && e->place.device->launch_below && strcmp(e->place.bits, "cpu") == 0;
+    enum train_wish wish = e->options.wishes.hybrid_adam;
+    if (!is_able || (e->options.threads > 1 && wish == TRAIN_OPEN)) /* they have the cores */
+        return EBB_OK;
+    e->ways.updates = wish == TRAIN_OFF ? PLANNER_BY_HOST : PLANNER_SHARED;
+    e->ways.host_slowness = e->options.threads > 1 ? 2 : 1;
+    EBB_TRY(ops_backend_create(&e->below, &kernel_cpu, e->device, NULL, 1, err));
+    e->ways.below = e->below;
+    return EBB_OK;
+}
+
 /* The device and its kernels; without memory only what they would need and cost. */
 static enum ebb_status open_place(struct train_engine *e, struct ebb_error *err)
 {
@@ -37,7 +53,7 @@ static enum ebb_status open_place(struct train_engine *e, struct ebb_error *err)
     EBB_TRY(ops_backend_create(&e->backend, e->place.kernels, e->options.is_dry ? NULL : e->device,
                                is_cpu ? NULL : e->options.costs, e->options.threads, err));
     e->ways.backend = e->backend;
-    return EBB_OK;
+    return open_below(e, err);
 }
 
 enum ebb_status train_engine_create(struct train_engine **engine,
@@ -101,6 +117,7 @@ void train_engine_destroy(struct train_engine *e)
     }
     if (e->stage)
         e->device->table->host_give(e->device, e->stage);
+    ops_backend_destroy(e->below);
     ops_backend_destroy(e->backend);
     if (e->device)
         e->device->table->destroy(e->device);

@@ -27,6 +27,7 @@ struct train_engine {
     struct train_place place;
     struct profile *own_costs; /* the table's own; NULL: given, or as built in */
     void *backend;             /* context of its kernels */
+    void *below;               /* of the host's, where it may run some; else NULL */
     struct device *device;
     unsigned char *stage;
     bool is_reserved;

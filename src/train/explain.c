@@ -289,7 +289,7 @@ static void apply_step(struct stage *s, const struct plan_step *step, uint32_t *
         break;
     case PLAN_RUN:
         run_counts[i]++;
-        if (t->ops[i].is_leaf)
+        if (t->ops[i].is_leaf || step->tier) /* the host's ops take nothing of the device */
             break;
         s->w->now[TRAIN_KIND_WORKSPACE] = plan_round(t->ops[i].workspace_bytes);
         note_run(s, i, run_counts[i] > 1);

@@ -334,6 +334,7 @@ static void add_report(struct train_trial *t, const struct exec_report *r)
 {
     t->total.evictions_pressure += r->evictions_pressure;
     t->total.remat_ops += r->remat_ops;
+    t->total.host_ops += r->host_ops;
     t->total.swapped_bytes += r->swapped_bytes;
     t->total.stall_ns += r->stall_ns;
     if (r->peak_bytes > t->total.peak_bytes)

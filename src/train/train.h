@@ -61,6 +61,7 @@ enum train_wish { TRAIN_OPEN, TRAIN_OFF, TRAIN_ON };
 enum train_gradients { TRAIN_GRADIENTS_OPEN, TRAIN_GRADIENTS_FUSED, TRAIN_GRADIENTS_SEPARATE };
 struct train_wishes {
     enum train_wish use_ckp, activation_offload;
+    enum train_wish hybrid_adam; /* off: the host runs all updates; else it shares them */
     enum train_wish monitor, tracer_monitor; /* one switch under two names */
     uint64_t reserve_bytes; /* what the process may take besides, for the monitor; 0: 32 MiB */
     enum train_gradients gradients;
@@ -406,6 +407,7 @@ struct train_state { /* where a trial stands, and what it cost so far */
     int64_t updates, batches, epoch, batches_per_epoch;
     uint64_t budget_bytes, floor_bytes, peak_bytes, unlimited_bytes, persistent_bytes;
     uint64_t evictions, remat_ops, swapped_bytes; /* of all updates */
+    uint64_t host_ops;                            /* of all updates: that the host ran */
     uint64_t stall_ns;         /* of the compute stream, waiting for copies, in all updates */
     uint64_t predicted_ns;     /* of an update's main program, by the costs that decisions use */
     double overhead;           /* predicted */

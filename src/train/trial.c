@@ -697,6 +697,7 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
         state->peak_bytes = t->total.peak_bytes;
     state->evictions = t->total.evictions_pressure;
     state->remat_ops = t->total.remat_ops;
+    state->host_ops = t->total.host_ops;
     state->swapped_bytes = t->total.swapped_bytes;
     state->stall_ns = t->total.stall_ns;
     state->predicted_ns = main->report.device_ns > main->report.clock_ns ? main->report.device_ns

@@ -86,6 +86,25 @@ static void check_ratios(const struct checking *c)
                      "both ratios are parts of this machine's memory, allowed: together <= 1");
 }
 
+static void check_host(const struct checking *c)
+{
+    const struct train_config *config = c->config;
+    const struct train_wishes *w = &config->wishes;
+    if (w->hybrid_adam == TRAIN_OPEN)
+        return;
+    if (config->host_bytes == 0 && w->cpu_ratio <= 0)
+        wrong(c, "use_hybrid_adam",
+              "is about updates of state in host memory, allowed with host > 0");
+    if (config->device && strcmp(config->device, "cuda") == 0)
+        wrong(c, "use_hybrid_adam",
+              "gives updates to the host, whose bits are not those of device cuda, allowed with "
+              "device: cpu or far");
+    if (w->hybrid_adam == TRAIN_OFF && (config->policy || w->has_warmup || w->has_margin))
+        wrong(c, "use_hybrid_adam",
+              "found false, which says where all state lives, allowed without policy and "
+              "mem_tracer ratios");
+}
+
 /* Parts of the budget that state may have. */
 static void check_caps(const struct checking *c)
 {
@@ -146,6 +165,7 @@ void train_wishes_check(struct ebb_reading *reading, const struct ebb_path *path
     struct checking c = {reading, path, map, config};
     check_activations(&c);
     check_ratios(&c);
+    check_host(&c);
     check_caps(&c);
     check_always(&c);
     const struct train_wishes *w = &config->wishes;

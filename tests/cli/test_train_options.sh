@@ -136,9 +136,23 @@ for option in release_after_init with_mem_saving_comm; do
     refused 1 "memory.$option: valid, but this build cannot run it yet: needs more than one rank" --$option
     trained --set memory.$option=false
 done
-for option in use_cpu_embedding use_hybrid_adam; do
-    refused 1 "memory.$option: valid, but this build cannot run it yet: every op runs on the device" --$option
-done
+refused 1 "memory.use_cpu_embedding: valid, but this build cannot run it yet: the device looks tokens up" --use_cpu_embedding
+
+# use_hybrid_adam: the host runs updates where state lives there; all of them, some, none
+trained --host 8MiB --set memory.use_hybrid_adam=false
+is state_below_bytes -eq "$state" "all state in host memory"
+updates=$(value host_ops)
+[ "$updates" -gt 0 ] || fail "the host ran nothing: $out"
+trained --host 8MiB --set memory.use_hybrid_adam=false --budget $((state / 2))
+is host_ops -eq "$updates" "with a budget, too"
+trained --host 8MiB --use_hybrid_adam --budget $((state / 2)) --link host=0.05
+is host_ops -gt 0 "a slow link"
+trained --host 8MiB --budget "$all"
+is host_ops -eq 0 "no option, room for all"
+refused 2 "use_hybrid_adam: is about updates of state in host memory" --use_hybrid_adam
+refused 2 "use_hybrid_adam: found false, which says where all state lives" --host 8MiB --set memory.use_hybrid_adam=false --policy lru
+refused 2 "use_hybrid_adam: gives updates to the host, whose bits are not those of device cuda" --host 8MiB --use_hybrid_adam --device cuda
+refused 1 "use_hybrid_adam: false keeps all state" --host $((state / 2)) --set memory.use_hybrid_adam=false
 refused 1 "memory.with_tiling_linear: valid, but" --with_tiling_linear
 
 # --res_check: five updates with and without limits

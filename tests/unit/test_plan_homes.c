@@ -109,6 +109,63 @@ TEST(check__state_may_live_below)
     CHECK_EQ(plan_check(trace, &plan, &less, &report, &err), EBB_EBUDGET);
 }
 
+/* y goes out, and the host updates m where it lies. */
+static void make_below(void)
+{
+    make_good();
+    plan.step_count -= 5;
+    step(PLAN_SEND, Y, 1792, 1);
+    step(PLAN_RUN, 5, 0, 1);
+}
+
+static const struct plan_limits wide = {{2048, 2304, 0}};
+
+TEST(check__the_host_runs_where_copies_lie)
+{
+    struct plan_report report;
+    make_below();
+    CHECK_OK(plan_check(trace, &plan, &wide, &report, &err), &err);
+    CHECK_EQ(report.cost_ns, 2000); /* what the device runs */
+    CHECK_EQ(report.sent_bytes, 1500);
+    CHECK(plan_can_run_below(trace, 4) && plan_can_run_below(trace, 5));
+    CHECK(!plan_can_run_below(trace, 3) && !plan_can_run_below(trace, 0));
+}
+
+static void refuses_below(const char *what)
+{
+    struct plan_report report;
+    if (plan_check(trace, &plan, &wide, &report, &err) != EBB_EINPUT)
+        fail_msg("accepted, but: %s", what);
+    if (!strstr(err.message, what))
+        fail_msg("'%s' lacks '%s'", err.message, what);
+}
+
+TEST(check__the_host_runs_nothing_else)
+{
+    make_below();
+    size_t last = plan.step_count - 1;
+    plan.steps[last - 1] = plan.steps[last]; /* without y */
+    plan.step_count--;
+    refuses_below("reads version 0 of storage 3 in tier 1, which is not there");
+    plan.step_count++;
+    plan.steps[last - 1] = (struct plan_step){PLAN_SEND, 1, Y, 1792};
+    plan.steps[last].tier = 2;
+    refuses_below("ops run in tiers 0 and 1, not in 2");
+    plan.steps[last].tier = 1;
+    plan.steps[last].index = 3;
+    refuses_below("does more than write in place");
+    plan.steps[last].index = 5;
+    step(PLAN_RUN, 5, 0, 1);
+    refuses_below("second run of op 5");
+    plan.step_count--;
+    step(PLAN_PLACE, M, 0, 0); /* what lies in tier 0 would be older, but there is nothing */
+    step(PLAN_FETCH, M, 0, 1);
+    struct plan_report report;
+    CHECK_OK(plan_check(trace, &plan, &wide, &report, &err), &err);
+    plan.steps[last - 1].offset = 1024;
+    refuses_below("overlap");
+}
+
 TEST(check__the_last_version_is_at_home_at_the_end)
 {
     make_good();

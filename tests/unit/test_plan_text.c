@@ -26,6 +26,7 @@ TEST(write__reads_back_equal)
     plan.exact_bytes = true;
     CHECK_OK(plan_add(&plan, PLAN_PLACE, 3, PLAN_NOWHERE, 0, &err), &err);
     CHECK_OK(plan_add(&plan, PLAN_RUN, 1, 512, 0, &err), &err);
+    CHECK_OK(plan_add(&plan, PLAN_RUN, 7, PLAN_NOWHERE, 1, &err), &err);
     CHECK_OK(plan_add(&plan, PLAN_SEND, 3, 0, 2, &err), &err);
     CHECK_OK(plan_add(&plan, PLAN_DROP, 3, 0, 0, &err), &err);
     CHECK_OK(plan_add(&plan, PLAN_FETCH, 3, 0, 2, &err), &err);

@@ -65,6 +65,61 @@ TEST(tiers__give_the_same_bits)
     }
 }
 
+static bool host_runs(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].act == PLAN_RUN && plan->steps[i].tier)
+            return true;
+    return false;
+}
+
+/* With a budget and without, on memory that the host can read and cannot, wherever updates run. */
+TEST(the_host_runs_updates__to_the_same_bits)
+{
+    struct ebb_error err;
+    run_reference(&err);
+    for (int k = 0; k < 12; k++) {
+        struct train_engine_options options = {
+            .threads = 1, .device = k % 2 ? "far" : NULL, .host_bytes = 1 << 20};
+        options.wishes.hybrid_adam = k % 3 ? TRAIN_OFF : TRAIN_ON;
+        options.budget_bytes =
+            k < 4 ? UINT64_MAX : (k < 8 ? reference.unlimited : reference.floor / 2) / 256 * 256;
+        CHECK_OK(train(&options, true, &other, &err), &err);
+        check_equal(&reference, &other);
+    }
+}
+
+/* Off: every update is the host's; where host memory cannot have all state that is refused. */
+TEST(all_updates_on_the_host__or_none)
+{
+    struct ebb_error err;
+    struct step step;
+    for (int k = 0; k < 3; k++) {
+        struct train_engine *engine;
+        struct train_program *program;
+        struct train_engine_options options = {.threads = 1,
+                                               .is_dry = true,
+                                               .budget_bytes = UINT64_MAX,
+                                               .host_bytes = k == 2 ? 1 << 14 : 1 << 20};
+        options.wishes.hybrid_adam = k ? TRAIN_OFF : TRAIN_OPEN;
+        CHECK_OK(train_engine_create(&engine, &options, &err), &err);
+        struct trace *trace = make_step(train_engine_backend(engine), &step, true);
+        enum ebb_status status = train_engine_add(engine, trace, &program, &err);
+        CHECK_EQ(status, k == 2 ? EBB_EBUDGET : EBB_OK);
+        if (k == 2)
+            CHECK(strstr(err.message, "use_hybrid_adam: false keeps all state"));
+        else
+            CHECK_EQ(host_runs(train_program_plan(program)), k == 1);
+        for (size_t i = 0; k == 1 && i < train_program_plan(program)->step_count; i++) {
+            const struct plan_step *s = &train_program_plan(program)->steps[i];
+            if (s->act == PLAN_RUN &&
+                train_program_trace(program)->ops[s->index].phase == TRACE_UPDATE)
+                CHECK_EQ(s->tier, 1);
+        }
+        train_engine_destroy(engine);
+    }
+}
+
 /* Memory that the host cannot read: whoever touches it faults, and from the second run on a graph is
  * replayed. */
 TEST(far__gives_the_same_bits)

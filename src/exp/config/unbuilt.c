@@ -51,7 +51,7 @@ static bool uses_agent_label(const struct exp_config *c)
 }
 
 #define ONE_RANK "needs more than one rank"
-#define ON_DEVICE "every op runs on the device, lookups and updates too"
+#define ON_DEVICE "the device looks tokens up"
 #define ONE_SLOT "a trial trains on one slot"
 const struct exp_unbuilt exp_unbuilt_table[] = {
     {"checkpoint_storage.container_path", "not /determined_shared_fs",
@@ -74,7 +74,6 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"memory.with_mem_saving_comm", "true", ONE_RANK, NULL},
     {"memory.mem_tracer.use_fake_dist", "true", ONE_RANK, NULL},
     {"memory.use_cpu_embedding", "true", ON_DEVICE, NULL},
-    {"memory.use_hybrid_adam", "true, false", ON_DEVICE, NULL},
     {"memory.gradients", "overlay", "gradients have places of their own", NULL},
     {"memory.reserve", "auto", "nothing is remembered from one start to the next", NULL},
     {"memory.with_tiling_linear", "true", "layers are recorded whole", NULL},
