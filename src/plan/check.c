@@ -9,16 +9,10 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "base/sorted.h"
-
-struct block {
-    uint64_t begin, end;
-    uint32_t storage;
-};
+#include "plan/row.h"
 
 struct layout {
-    struct block *blocks; /* sorted by begin, disjoint; empty storages are left out */
-    size_t count, capacity;
+    struct plan_row row; /* disjoint; empty storages are left out */
     uint64_t height;
     bool has_offsets, has_gaps; /* some residence has an address; some has none */
     uint64_t *base;             /* per storage: where a persistent one lies, else PLAN_NOWHERE */
@@ -30,12 +24,6 @@ struct low { /* a lower tier */
     uint64_t *offsets; /* per storage, of its copy */
     bool *is_there;
 };
-
-/* Index of the first block that begins at or after `begin`. */
-static size_t layout_find(const struct layout *layout, uint64_t begin)
-{
-    return ebb_first_u64(layout->blocks, sizeof *layout->blocks, layout->count, begin);
-}
 
 /* Check a block of `bytes` at `offset` against the others and the budget; insert it when `storage`
  * is one. */
@@ -63,12 +51,12 @@ static enum ebb_status layout_put(struct layout *layout, const struct plan *plan
                                 : "plan: step %zu: offset %" PRIu64 " is below %" PRIu64
                                   ", where persistent storages lie",
                         at, offset, is_base ? layout->base[storage] : layout->base_bytes);
-    size_t i = layout_find(layout, offset);
-    const struct block *hit = NULL;
-    if (i < layout->count && layout->blocks[i].begin < end)
-        hit = &layout->blocks[i];
-    else if (i > 0 && layout->blocks[i - 1].end > offset)
-        hit = &layout->blocks[i - 1];
+    struct plan_place i = plan_row_at(&layout->row, offset);
+    const struct plan_block *hit = NULL, *below = plan_row_below(&layout->row, i);
+    if (!plan_row_is_last(&layout->row, i) && plan_row_block(&layout->row, i)->begin < end)
+        hit = plan_row_block(&layout->row, i);
+    else if (below && below->end > offset)
+        hit = below;
     if (hit)
         return ebb_fail(err, EBB_EINPUT,
                         "plan: step %zu: bytes %" PRIu64 "..%" PRIu64 " overlap storage %" PRIu32
@@ -82,23 +70,15 @@ static enum ebb_status layout_put(struct layout *layout, const struct plan *plan
         layout->height = end;
     if (storage == TRACE_NONE)
         return EBB_OK;
-    EBB_TRY(ebb_grow(&layout->blocks, &layout->capacity, layout->count + 1, sizeof *layout->blocks,
-                     err));
-    memmove(&layout->blocks[i + 1], &layout->blocks[i],
-            (layout->count - i) * sizeof *layout->blocks);
-    layout->blocks[i] = (struct block){.begin = offset, .end = end, .storage = storage};
-    layout->count++;
-    return EBB_OK;
+    struct plan_block block = {.begin = offset, .end = end, .storage = storage};
+    return plan_row_put(&layout->row, i, &block, err);
 }
 
 static void layout_remove(struct layout *layout, uint64_t offset, uint32_t storage)
 {
-    size_t i = layout_find(layout, offset);
-    if (i < layout->count && layout->blocks[i].storage == storage) {
-        memmove(&layout->blocks[i], &layout->blocks[i + 1],
-                (layout->count - i - 1) * sizeof *layout->blocks);
-        layout->count--;
-    }
+    struct plan_place i = plan_row_at(&layout->row, offset);
+    if (!plan_row_is_last(&layout->row, i) && plan_row_block(&layout->row, i)->storage == storage)
+        plan_row_remove(&layout->row, i);
 }
 
 /* Homes are of persistent storages and lie one behind the other at the bottom of their tiers (P12).
@@ -275,8 +255,8 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     *report = found;
 out:
     for (int k = 1; k < PLAN_TIERS; k++)
-        ebb_free(low[k].layout.blocks);
-    ebb_free(layout.blocks);
+        plan_row_fini(&low[k].layout.row);
+    plan_row_fini(&layout.row);
     ebb_arena_fini(&arena);
     plan_walk_fini(&walk);
     return status;

@@ -14,7 +14,7 @@
 
 #include "base/heap.h"
 #include "base/rng.h"
-#include "base/sorted.h"
+#include "plan/strip.h"
 
 #define VISIT_LIMIT UINT64_C(60000000)  /* visits in all: about 100 ms */
 #define VISITS_PER_RECT UINT64_C(10000) /* when no budget has to be met */
@@ -32,10 +32,7 @@ struct packer {
     struct ebb_arena arena; /* all but the rectangles */
     struct rect *rects;     /* in order of begin; persistent storages first */
     size_t count, capacity, base_count;
-    size_t leaves;    /* power of two >= count */
-    uint64_t *tree;   /* segment tree over rects: latest end of those packed so far */
-    uint32_t *hits;   /* packed rectangles that overlap in time, sorted by offset */
-    uint32_t *sorted; /* all packed rectangles by offset */
+    struct plan_strip strip; /* those packed so far */
     uint64_t visits, visit_limit, height, peak;
 };
 
@@ -54,112 +51,20 @@ static int compare_ranked(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static void tree_set(struct packer *p, size_t index, uint64_t end)
-{
-    size_t node = p->leaves + index;
-    p->tree[node] = end;
-    for (node /= 2; node >= 1; node /= 2) {
-        uint64_t a = p->tree[2 * node], b = p->tree[2 * node + 1];
-        p->tree[node] = a > b ? a : b;
-    }
-}
-
-/* Collect packed rectangles with index < limit whose end lies after `begin`. */
-static size_t tree_collect(struct packer *p, size_t node, size_t low, size_t width, size_t limit,
-                           uint64_t begin, size_t n)
-{
-    if (low >= limit || p->tree[node] <= begin)
-        return n;
-    p->visits++;
-    if (width == 1) {
-        p->hits[n] = (uint32_t)low;
-        return n + 1;
-    }
-    n = tree_collect(p, 2 * node, low, width / 2, limit, begin, n);
-    return tree_collect(p, 2 * node + 1, low + width / 2, width / 2, limit, begin, n);
-}
-
-static void sort_hits(struct packer *p, size_t n)
-{
-    for (size_t gap = n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
-        for (size_t i = gap; i < n; i++) {
-            uint32_t moving = p->hits[i];
-            uint64_t key = p->rects[moving].offset;
-            size_t j = i;
-            for (; j >= gap && p->rects[p->hits[j - gap]].offset > key; j -= gap)
-                p->hits[j] = p->hits[j - gap];
-            p->hits[j] = moving;
-        }
-    }
-}
-
-/* Lowest address for r among the packed blocks that live at the same time, by walking all blocks in
- * address order. */
-static uint64_t lowest_by_walk(struct packer *p, const struct rect *r, size_t packed)
-{
-    uint64_t at = 0;
-    for (size_t k = 0; k < packed; k++) {
-        const struct rect *other = &p->rects[p->sorted[k]];
-        p->visits++;
-        if (other->offset >= at + r->bytes)
-            break;
-        if (other->begin < r->end && other->end > r->begin && other->offset + other->bytes > at)
-            at = other->offset + other->bytes;
-    }
-    return at;
-}
-
-/* The same through the segment tree: worth its sorting only when there are very many blocks. */
-static uint64_t lowest_by_tree(struct packer *p, const struct rect *r)
-{
-    uint64_t at = 0;
-    size_t later = ebb_first_u64(p->rects, sizeof *p->rects, p->count, r->end);
-    size_t n = tree_collect(p, 1, 0, p->leaves, later, r->begin, 0);
-    sort_hits(p, n);
-    for (size_t k = 0; k < n; k++) {
-        const struct rect *other = &p->rects[p->hits[k]];
-        if (other->offset >= at + r->bytes)
-            break;
-        if (other->offset + other->bytes > at)
-            at = other->offset + other->bytes;
-    }
-    return at;
-}
-
-static void insert_sorted(struct packer *p, uint32_t index, size_t packed)
-{
-    size_t low = 0, high = packed;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (p->rects[p->sorted[middle]].offset <= p->rects[index].offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    memmove(&p->sorted[low + 1], &p->sorted[low], (packed - low) * sizeof *p->sorted);
-    p->sorted[low] = index;
-}
-
-#define WALK_RECTS 60000
-
 /* Pack in the given order; false when the height passes `limit` (the packing is then useless). */
 static bool pack(struct packer *p, const uint32_t *order, uint64_t limit)
 {
-    bool is_walk = p->count <= WALK_RECTS;
-    if (!is_walk)
-        memset(p->tree, 0, 2 * p->leaves * sizeof *p->tree);
+    plan_strip_clear(&p->strip);
     p->height = 0;
     for (size_t i = 0; i < p->count; i++) {
         struct rect *r = &p->rects[order[i]];
-        r->offset = is_walk ? lowest_by_walk(p, r, i) : lowest_by_tree(p, r);
+        r->offset = plan_strip_lowest(&p->strip, r->bytes, r->begin, r->end, &p->visits);
         if (r->offset + r->bytes > p->height)
             p->height = r->offset + r->bytes;
         if (p->height > limit)
             return false;
-        if (is_walk)
-            insert_sorted(p, order[i], i);
-        else
-            tree_set(p, order[i], r->end);
+        plan_strip_add(&p->strip, &(struct plan_strip_rect){r->offset, r->offset + r->bytes,
+                                                            r->begin, r->end});
     }
     return true;
 }
@@ -353,13 +258,8 @@ static enum ebb_status solve(struct packer *p, uint64_t budget, bool is_quick, u
                              struct ebb_error *err)
 {
     uint64_t best_height = UINT64_MAX;
-    for (p->leaves = 1; p->leaves < p->count; p->leaves *= 2)
-        ;
-    p->tree = ebb_arena_calloc(&p->arena, 2 * p->leaves, sizeof *p->tree);
-    p->hits = ebb_arena_calloc(&p->arena, p->count, sizeof *p->hits);
-    p->sorted = ebb_arena_calloc(&p->arena, p->count, sizeof *p->sorted);
     uint64_t *best = ebb_arena_calloc(&p->arena, p->count, sizeof *best);
-    EBB_TRY(ebb_arena_status(&p->arena, err));
+    EBB_TRY(plan_strip_init(&p->strip, &p->arena, p->count, err));
     EBB_TRY(search(p, budget, is_quick, best, &best_height, err));
     if (best_height > budget)
         return ebb_fail(err, EBB_EBUDGET,

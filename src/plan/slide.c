@@ -12,111 +12,93 @@
 #include <string.h>
 
 #include "base/heap.h"
-
-struct block {
-    uint64_t begin, end;
-    uint32_t storage;
-    size_t leaves; /* step of its DROP */
-};
+#include "plan/row.h"
 
 struct pack {
-    struct ebb_arena arena; /* all but the blocks */
+    struct ebb_arena arena; /* all but the row */
     const struct trace *trace;
     const struct plan *from; /* without addresses */
     struct plan *plan;       /* with */
     uint64_t *base;          /* storage -> where it lies for good, or PLAN_NOWHERE */
     uint64_t base_bytes;
-    uint64_t *extra;      /* step of a RUN -> workspace and scratch */
-    struct block *blocks; /* by address, above the persistent storages */
-    size_t count, capacity;
+    uint64_t *extra;     /* step of a RUN -> workspace and scratch */
+    struct plan_row row; /* what lies above the persistent storages */
+    uint64_t *begins;    /* storage -> where it lies in the row */
     size_t soon; /* what leaves within so many steps goes to the top; 0: the hole that fits best */
     uint64_t moved_bytes;
     size_t *leaves; /* step of a PLACE -> step of the DROP that ends it, or the number of steps */
     uint64_t height;
 };
 
-static uint64_t hole_begin(const struct pack *p, size_t i)
-{
-    return i == 0 ? p->base_bytes : p->blocks[i - 1].end;
-}
-
-static uint64_t hole_end(const struct pack *p, size_t i)
-{
-    return i == p->count ? p->height : p->blocks[i].begin;
-}
-
 static size_t apart(size_t a, size_t b)
 {
     return a > b ? a - b : b - a;
 }
 
-/* The hole (by the index of the block above it) that fits best; count + 1: none. */
-static size_t find_hole(const struct pack *p, uint64_t bytes)
+static uint64_t block_bytes(const struct pack *p, struct plan_place at)
 {
-    size_t best = p->count + 1;
-    uint64_t room = UINT64_MAX;
-    for (size_t i = 0; i <= p->count; i++) {
-        uint64_t free_bytes = hole_end(p, i) - hole_begin(p, i);
-        if (free_bytes >= bytes && free_bytes < room) {
-            room = free_bytes;
-            best = i;
-        }
-    }
-    return best;
+    const struct plan_block *b = plan_row_block(&p->row, at);
+    return b->end - b->begin;
 }
 
-/* The lowest hole that is large enough, or the highest. */
-static size_t find_end_hole(const struct pack *p, uint64_t bytes, bool from_top)
+static bool is_same(struct plan_place a, struct plan_place b)
 {
-    for (size_t k = 0; k <= p->count; k++) {
-        size_t i = from_top ? p->count - k : k;
-        if (hole_end(p, i) - hole_begin(p, i) >= bytes)
-            return i;
-    }
-    return p->count + 1;
+    return a.group == b.group && a.index == b.index;
 }
 
-/* Slide blocks down so that one hole of `bytes` appears: the window whose inner blocks are
- * smallest. Returns the hole, or count + 1 when even all free bytes together are too few. */
-static enum ebb_status gather(struct pack *p, uint64_t bytes, size_t *hole, struct ebb_error *err)
+/* Blocks from `low` up to `high`, which stays, slide down. */
+static enum ebb_status slide(struct pack *p, struct plan_place low, struct plan_place high,
+                             struct ebb_error *err)
 {
-    size_t low = 0, best_low = 0, best_high = p->count + 1;
-    uint64_t free_bytes = 0, inside = 0, least = UINT64_MAX;
-    for (size_t high = 0; high <= p->count; high++) { /* holes low..high, blocks low..high-1 */
-        free_bytes += hole_end(p, high) - hole_begin(p, high);
-        inside += high > 0 ? p->blocks[high - 1].end - p->blocks[high - 1].begin : 0;
-        while (low < high && free_bytes - (hole_end(p, low) - hole_begin(p, low)) >= bytes) {
-            free_bytes -= hole_end(p, low) - hole_begin(p, low);
-            inside -= p->blocks[low].end - p->blocks[low].begin;
-            low++;
-        }
-        if (free_bytes >= bytes && inside < least) {
-            least = inside;
-            best_low = low;
-            best_high = high;
-        }
-    }
-    *hole = best_high;
-    for (size_t i = best_low; best_high <= p->count && i < best_high; i++) {
-        struct block *b = &p->blocks[i];
-        uint64_t to = hole_begin(p, i), size = b->end - b->begin;
-        if (to != b->begin) {
-            EBB_TRY(plan_add(p->plan, PLAN_MOVE, b->storage, to, 0, err));
-            p->moved_bytes += size;
-        }
-        b->begin = to;
-        b->end = to + size;
+    for (struct plan_place at = low; !is_same(at, high); at = plan_row_next(&p->row, at)) {
+        const struct plan_block *b = plan_row_block(&p->row, at);
+        uint64_t to = plan_row_hole_begin(&p->row, at);
+        if (to == b->begin)
+            continue;
+        EBB_TRY(plan_add(p->plan, PLAN_MOVE, b->storage, to, 0, err));
+        p->moved_bytes += b->end - b->begin;
+        p->begins[b->storage] = to;
+        plan_row_move(&p->row, at, to);
     }
     return EBB_OK;
 }
 
-static enum ebb_status take(struct pack *p, uint64_t bytes, bool is_short, size_t *hole,
+/* Slide blocks down so that one hole of `bytes` appears: the window whose inner blocks are
+ * smallest. *is_found is false when even all free bytes together are too few. */
+static enum ebb_status gather(struct pack *p, uint64_t bytes, struct plan_place *hole,
+                              bool *is_found, struct ebb_error *err)
+{
+    struct plan_place low = {0}, best_low = {0};
+    uint64_t free_bytes = 0, inside = 0, least = UINT64_MAX;
+    for (struct plan_place high = {0};; high = plan_row_next(&p->row, high)) {
+        free_bytes +=
+            plan_row_hole(&p->row, high); /* holes low..high, and the blocks between them */
+        while (!is_same(low, high) && free_bytes - plan_row_hole(&p->row, low) >= bytes) {
+            free_bytes -= plan_row_hole(&p->row, low);
+            inside -= block_bytes(p, low);
+            low = plan_row_next(&p->row, low);
+        }
+        if (free_bytes >= bytes && inside < least) {
+            least = inside;
+            best_low = low;
+            *hole = high;
+        }
+        if (plan_row_is_last(&p->row, high))
+            break;
+        inside += block_bytes(p, high);
+    }
+    *is_found = least != UINT64_MAX;
+    return *is_found ? slide(p, best_low, *hole, err) : EBB_OK;
+}
+
+static enum ebb_status take(struct pack *p, uint64_t bytes, bool is_short, struct plan_place *hole,
                             struct ebb_error *err)
 {
-    *hole = p->soon ? find_end_hole(p, bytes, is_short) : find_hole(p, bytes);
-    if (*hole > p->count)
-        EBB_TRY(gather(p, bytes, hole, err));
-    if (*hole > p->count)
+    enum plan_fit fit = !p->soon ? PLAN_FIT_BEST : is_short ? PLAN_FIT_HIGH : PLAN_FIT_LOW;
+    bool is_found = plan_row_find(&p->row, fit, bytes, hole);
+    if (!is_found)
+        EBB_TRY(gather(p, bytes, hole, &is_found, err));
+    if (!is_found)
         return ebb_fail(err, EBB_EBUDGET,
                         "plan: %" PRIu64 " more bytes do not fit under height %" PRIu64, bytes,
                         p->height);
@@ -131,32 +113,29 @@ static enum ebb_status put(struct pack *p, size_t step, struct ebb_error *err)
         return plan_add(p->plan, PLAN_PLACE, s, p->base[s], 0, err);
     if (bytes == 0)
         return plan_add(p->plan, PLAN_PLACE, s, 0, 0, err);
-    size_t i, end = p->leaves[step];
+    struct plan_place hole;
+    size_t end = p->leaves[step];
     bool is_short = end - step <= p->soon;
-    EBB_TRY(take(p, bytes, is_short, &i, err));
-    uint64_t at = hole_begin(p, i);
-    bool is_top = i < p->count &&
-                  (i == 0 || apart(p->blocks[i].leaves, end) < apart(p->blocks[i - 1].leaves, end));
+    EBB_TRY(take(p, bytes, is_short, &hole, err));
+    const struct plan_block *below = plan_row_below(&p->row, hole);
+    bool is_top =
+        !plan_row_is_last(&p->row, hole) &&
+        (!below || apart(plan_row_block(&p->row, hole)->leaves, end) < apart(below->leaves, end));
     if (p->soon)
         is_top = is_short;
-    if (is_top)
-        at = hole_end(p, i) - bytes;
-    EBB_TRY(ebb_grow(&p->blocks, &p->capacity, p->count + 1, sizeof *p->blocks, err));
-    memmove(&p->blocks[i + 1], &p->blocks[i], (p->count - i) * sizeof *p->blocks);
-    p->blocks[i] = (struct block){.begin = at, .end = at + bytes, .storage = s, .leaves = end};
-    p->count++;
+    uint64_t at =
+        is_top ? plan_row_hole_end(&p->row, hole) - bytes : plan_row_hole_begin(&p->row, hole);
+    p->begins[s] = at;
+    struct plan_block block = {.begin = at, .end = at + bytes, .storage = s, .leaves = end};
+    EBB_TRY(plan_row_put(&p->row, hole, &block, err));
     return plan_add(p->plan, PLAN_PLACE, s, at, 0, err);
 }
 
 static enum ebb_status remove_block(struct pack *p, uint32_t s, struct ebb_error *err)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        if (p->blocks[i].storage == s) {
-            memmove(&p->blocks[i], &p->blocks[i + 1], (p->count - i - 1) * sizeof *p->blocks);
-            p->count--;
-            break;
-        }
-    }
+    if (p->begins[s] != PLAN_NOWHERE)
+        plan_row_remove(&p->row, plan_row_at(&p->row, p->begins[s]));
+    p->begins[s] = PLAN_NOWHERE;
     return plan_add(p->plan, PLAN_DROP, s, 0, 0, err);
 }
 
@@ -190,19 +169,21 @@ static enum ebb_status look_ahead(struct pack *p, struct ebb_error *err)
 
 static enum ebb_status run_in(struct pack *p, size_t step, struct ebb_error *err)
 {
-    size_t hole = 0;
+    struct plan_place hole;
     uint64_t at = 0;
     if (p->extra[step]) {
         EBB_TRY(take(p, p->extra[step], true, &hole, err));
-        at = p->soon ? hole_end(p, hole) - p->extra[step] : hole_begin(p, hole);
+        at = p->soon ? plan_row_hole_end(&p->row, hole) - p->extra[step]
+                     : plan_row_hole_begin(&p->row, hole);
     }
     return plan_add(p->plan, PLAN_RUN, p->from->steps[step].index, at, p->from->steps[step].tier,
                     err);
 }
 
-static enum ebb_status pack(struct pack *p, struct ebb_error *err)
+/* Ends early, unfinished, when it slides as much as another way does: `least`. */
+static enum ebb_status pack(struct pack *p, uint64_t least, struct ebb_error *err)
 {
-    for (size_t i = 0; i < p->from->step_count; i++) {
+    for (size_t i = 0; i < p->from->step_count && p->moved_bytes < least; i++) {
         const struct plan_step *step = &p->from->steps[i];
         if (step->act == PLAN_PLACE)
             EBB_TRY(put(p, i, err));
@@ -226,6 +207,7 @@ static enum ebb_status pack_init(struct pack *p, const struct trace *trace, cons
     p->base = ebb_arena_calloc(&p->arena, storages, sizeof *p->base);
     p->extra = ebb_arena_calloc(&p->arena, steps, sizeof *p->extra);
     p->leaves = ebb_arena_calloc(&p->arena, steps, sizeof *p->leaves);
+    p->begins = ebb_arena_calloc(&p->arena, storages, sizeof *p->begins);
     EBB_TRY(ebb_arena_status(&p->arena, err));
     memset(p->base, 0xff, storages * sizeof *p->base);
     if (!plan->exact_bytes)
@@ -254,9 +236,10 @@ enum ebb_status plan_assign_sliding(const struct trace *trace, struct plan *plan
         struct plan made = {0};
         p.plan = &made;
         p.soon = ways[k];
-        p.count = 0;
         p.moved_bytes = 0;
-        status = pack(&p, err);
+        plan_row_clear(&p.row, p.base_bytes, p.height);
+        memset(p.begins, 0xff, trace->storage_count * sizeof *p.begins);
+        status = pack(&p, least, err);
         if (status == EBB_OK && p.moved_bytes < least) {
             least = p.moved_bytes;
             swap_steps(&best, &made);
@@ -269,7 +252,7 @@ enum ebb_status plan_assign_sliding(const struct trace *trace, struct plan *plan
             *moved_bytes = least;
     }
     plan_fini(&best);
-    ebb_free(p.blocks);
+    plan_row_fini(&p.row);
     ebb_arena_fini(&p.arena);
     return status;
 }

@@ -175,8 +175,9 @@ enum ebb_status planner_best_game(struct best *b, struct ebb_error *err)
     bool is_found = false;
     if (job->graph->exact_bytes)
         return EBB_OK;
-    enum ebb_status status = planner_floor_at(job->graph->trace, NULL, job->request->budget_bytes,
-                                              &run.plan, &is_found, err);
+    uint64_t budget = job->request->budget_bytes;
+    enum ebb_status status =
+        planner_floor_at(job->graph->trace, NULL, budget, budget, &run.plan, &is_found, err);
     if (status == EBB_OK && is_found)
         keep_game(job, &run);
     plan_fini(&run.plan);

@@ -16,6 +16,7 @@
 #define MOST_RUNS 100000  /* plans stay short: so many, or a few for each op when there are more */
 #define SHAKES 24         /* random variants, for a cheaper plan of a small trace */
 #define MANY_NODES 1500   /* from here on fewer variants and less patience */
+#define LARGE_NODES 10000 /* from here on one variant, and a game that thrashes ends sooner */
 #define LESSONS 8         /* games played again at a budget after a lost one taught something */
 #define FEW_LESSONS 1     /* the same when the best is below what a floor is compared with */
 #define DEARER 4.0f       /* how much dearer each lesson makes what was missed */
@@ -40,6 +41,11 @@ static bool is_above(const struct search *s)
     return s->best.is_won && s->best.peak_bytes > s->aim;
 }
 
+static bool is_large(const struct search *s)
+{
+    return s->graph->node_count >= LARGE_NODES;
+}
+
 static struct floor_rules rules_for(const struct search *s, uint64_t budget, int variant,
                                     uint64_t work)
 {
@@ -54,23 +60,27 @@ static struct floor_rules rules_for(const struct search *s, uint64_t budget, int
                                 .demands = s->tiers.demands,
                                 .fates = s->tiers.fates,
                                 .dear = s->dear,
-                                .stage_limit = is_above(s)          ? 8
-                                               : nodes < MANY_NODES ? 4
-                                                                    : 2,
+                                .stage_limit = is_large(s)          ? 1
+                                               : is_above(s)        ? 16
+                                               : nodes < MANY_NODES ? 8
+                                                                    : 4,
                                 .variant = variant};
 }
 
-/* Enough for a few tenths of a second up to five thousand nodes, for seconds beyond. */
+/* Enough for a few tenths of a second, for one second where there are 50,000 nodes. */
 static uint64_t work_for(const struct plan_recipes *g)
 {
-    return 15 * 1000 * 1000 + (uint64_t)g->node_count * 4000;
+    uint64_t nodes = g->node_count;
+    if (nodes >= LARGE_NODES)
+        return 15 * 1000 * 1000 + nodes * 500;
+    return 15 * 1000 * 1000 + nodes * 4000;
 }
 
 /* With lower tiers the last variant is the one that needs least. */
 static int variants_for(const struct search *s)
 {
     bool is_all = s->graph->node_count < MANY_NODES || s->has_tiers || is_above(s);
-    return is_all ? FLOOR_VARIANTS : 2;
+    return is_large(s) && !s->has_tiers ? 1 : is_all ? FLOOR_VARIANTS : 2;
 }
 
 /* Copies count as if nothing ran meanwhile. */
@@ -170,7 +180,7 @@ static enum ebb_status bisect(struct search *s, uint64_t low, uint64_t grain, st
 static enum ebb_status cheapen(struct search *s, struct ebb_error *err)
 {
     int variants = FLOOR_VARIANTS + (s->graph->node_count < MANY_NODES ? SHAKES : 0);
-    for (int variant = 0; variant < variants; variant++) {
+    for (int variant = is_large(s) ? FLOOR_VARIANTS - 2 : 0; variant < variants; variant++) {
         struct floor_game game;
         struct floor_rules rules =
             rules_for(s, s->best.peak_bytes, variant, work_for(s->graph) / 8);
@@ -201,7 +211,7 @@ static enum ebb_status settle_by(struct search *s, bool by_reruns, struct ebb_er
 /* First with anchors held for anything that might be made again; then only for what the best game
  * so far did make again; then no longer than that game read them; to the end, for the keep set; and
  * only for their readers. Large traces spend all their work on the first of these, unless the best
- * is still above the aim. */
+ * is still above the aim, and the largest do without all but the first. */
 static enum ebb_status descend(struct search *s, struct ebb_error *err)
 {
     bool is_won;
@@ -216,7 +226,9 @@ static enum ebb_status descend(struct search *s, struct ebb_error *err)
     if (!is_won)
         return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
     s->work_left = work_for(s->graph);
-    EBB_TRY(bisect(s, s->low, 24, err));
+    EBB_TRY(bisect(s, s->low, is_large(s) ? 256 : 24, err));
+    if (is_large(s))
+        return EBB_OK;
     if (is_above(s) && work_for(s->graph) < MORE_WORK)
         s->work_left += MORE_WORK - work_for(s->graph);
     if (!is_above(s) || s->graph->node_count < MANY_NODES)
@@ -237,7 +249,7 @@ static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
     EBB_TRY(settle_by(s, true, err));
     EBB_TRY(cheapen(s, err));
     plan_recipes_settle(s->graph, &(struct plan_holds){0});
-    return cheapen(s, err);
+    return is_large(s) ? EBB_OK : cheapen(s, err);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -444,8 +456,8 @@ enum ebb_status planner_floor(const struct trace *trace, const struct planner_ti
 }
 
 enum ebb_status planner_floor_at(const struct trace *trace, const struct planner_tiers *tiers,
-                                 uint64_t budget, struct plan *plan, bool *is_found,
-                                 struct ebb_error *err)
+                                 uint64_t game_bytes, uint64_t budget, struct plan *plan,
+                                 bool *is_found, struct ebb_error *err)
 {
     struct search orders[2] = {{0}, {0}}; /* as it stands; updates early */
     struct search *best = NULL;
@@ -456,7 +468,7 @@ enum ebb_status planner_floor_at(const struct trace *trace, const struct planner
         struct search *s = &orders[k];
         status = search_order(s, trace, tiers, k == 1, err);
         if (status == EBB_OK && (k == 0 || s->graph->is_moved))
-            status = play_cheapest(s, budget, best ? cost_of(&best->best) : UINT64_MAX, err);
+            status = play_cheapest(s, game_bytes, best ? cost_of(&best->best) : UINT64_MAX, err);
         if (status == EBB_OK && s->best.is_won &&
             (!best || cost_of(&s->best) <= cost_of(&best->best)))
             best = s;
@@ -505,8 +517,9 @@ static enum ebb_status offer_game(struct planner_job *job, const struct planner_
 {
     struct plan plan = {0};
     bool is_found = false;
-    enum ebb_status status = planner_floor_at(job->graph->trace, tiers, job->request->budget_bytes,
-                                              &plan, &is_found, err);
+    uint64_t budget = job->request->budget_bytes;
+    enum ebb_status status =
+        planner_floor_at(job->graph->trace, tiers, budget, budget, &plan, &is_found, err);
     return status == EBB_OK && is_found ? offer(job, &plan, err) : status;
 }
 

@@ -38,11 +38,11 @@ struct floor_game {   /* result of one play */
 };
 
 struct floor_rules {
-    uint64_t budget_bytes;             /* byte sum that must not be passed */
-    uint64_t cost_limit;               /* of everything that runs */
-    uint64_t run_limit;                /* runs */
-    uint64_t work_limit;               /* work of the play */
-    uint64_t stage_limit;              /* what one stage may cost, in times all stages before it */
+    uint64_t budget_bytes; /* byte sum that must not be passed */
+    uint64_t cost_limit;   /* of everything that runs */
+    uint64_t run_limit;    /* runs */
+    uint64_t work_limit;   /* work of the play */
+    uint64_t stage_limit;  /* what one stage may cost, in halves of all stages before it */
     const struct planner_tiers *tiers; /* lower ones to copy to; NULL: none */
     unsigned demands;                  /* OR of planner_demand */
     const struct planner_fate *fates;  /* storage -> what becomes of it; NULL: games decide */

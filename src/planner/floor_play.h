@@ -57,7 +57,8 @@ struct floor_play {
     struct floor_level levels[FLOOR_DEPTH];
     uint32_t depth; /* levels in use; 0: main only */
     uint32_t stage;
-    uint32_t *copy;                 /* storage -> 1 + version that a lower tier has; 0: none */
+    bool is_plain;  /* the only way back is a recipe, and all have the prices that they seem to */
+    uint32_t *copy; /* storage -> 1 + version that a lower tier has; 0: none */
     uint8_t *copy_tier;             /* storage -> which one */
     uint64_t low_sum[DEVICE_TIERS]; /* bytes of the copies there */
     uint64_t sum, runs;

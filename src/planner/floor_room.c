@@ -17,7 +17,8 @@
 #include "base/rng.h"
 #include "base/sorted.h"
 
-#define MANY 256  /* candidates */
+#define MANY 256 /* candidates */
+#define VERY_MANY 4096
 #define HELPER 16 /* how much smaller a helper is than what it helps to make */
 
 /* ---- residents ------------------------------------------------------------------------------- */
@@ -244,7 +245,7 @@ static unsigned ways_of(const struct floor_play *w, uint32_t s)
 {
     const struct plan_storage *st = &w->g->storages[s];
     uint32_t use = w->use_at[s];
-    if (!w->rules->ways)
+    if (w->is_plain || !w->rules->ways)
         return FLOOR_ANY;
     while (use < st->use_count && w->g->uses[st->use_first + use] < w->stage)
         use++;
@@ -285,6 +286,8 @@ static double copy_cost(const struct floor_play *w, uint32_t s, uint8_t *tier)
 static bool has_recipe(const struct floor_play *w, uint32_t s)
 {
     uint32_t expire = plan_version_of(w->g, s, w->version[s])->expire;
+    if (w->is_plain)
+        return expire != 0 && expire >= w->stage && !w->is_restored[s];
     if ((w->rules->demands & PLANNER_NOTHING_AGAIN) ||
         (w->rules->fates && w->rules->fates[s].way == PLANNER_INPUT) ||
         !(ways_of(w, s) & MEM_DROP) || w->is_restored[s])
@@ -295,7 +298,8 @@ static bool has_recipe(const struct floor_play *w, uint32_t s)
 static bool can_leave(const struct floor_play *w, uint32_t s)
 {
     uint8_t tier;
-    return w->pins[s] == 0 && (has_recipe(w, s) || copy_cost(w, s, &tier) < INFINITY);
+    return w->pins[s] == 0 &&
+           (has_recipe(w, s) || (!w->is_plain && copy_cost(w, s, &tier) < INFINITY));
 }
 
 /* What having s again will cost, by what is known. With lower tiers the last variant copies whatever
@@ -303,6 +307,9 @@ static bool can_leave(const struct floor_play *w, uint32_t s)
 static uint64_t price_of(const struct floor_play *w, uint32_t s, bool *is_copied)
 {
     uint8_t tier;
+    *is_copied = false;
+    if (w->is_plain)
+        return w->known_cost[s];
     double copy = copy_cost(w, s, &tier);
     bool is_made =
         has_recipe(w, s) && (copy == INFINITY || w->rules->variant != FLOOR_VARIANTS - 1);
@@ -484,7 +491,9 @@ enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, boo
     uint64_t want = w->sum - (budget - need);
     unsigned low = class_of(want) > 10 ? class_of(want) - 10 : 0;
     EBB_TRY(gather(w, low, FLOOR_CLASSES, want));
-    uint64_t spare = w->candidate_count > MANY ? budget / 512 : 0;
+    uint64_t spare = w->candidate_count > VERY_MANY ? budget / 128
+                     : w->candidate_count > MANY    ? budget / 512
+                                                    : 0;
     bool is_all = false;
     while (w->sum + need + (*fits ? spare : 0) > budget) {
         uint32_t victim;

@@ -292,8 +292,8 @@ static bool is_too_long(struct floor_play *w, const struct plan_node *node)
     w->game->work += 8;
     return w->game->work > w->rules->work_limit ||
            w->game->cost + node->cost > w->rules->cost_limit || w->runs > w->rules->run_limit ||
-           spent > times * (w->g->clock[w->stage] + w->g->base_cost / 256) + node->cost ||
-           runs > times * ((uint64_t)w->stage + 256);
+           spent > times * (w->g->clock[w->stage] + w->g->base_cost / 256) / 2 + node->cost ||
+           runs > times * ((uint64_t)w->stage + 256) / 2;
 }
 
 /* No room: remember what was being made again, on all levels. */
@@ -482,6 +482,7 @@ enum ebb_status planner_floor_play(const struct plan_recipes *graph,
     *game = (struct floor_game){0};
     plan_init(&game->plan);
     memset(w.heads, 0xff, sizeof w.heads);
+    w.is_plain = !rules->tiers && !rules->ways && !rules->demands && !rules->fates && !rules->dear;
     w.sum = graph->base_bytes;
     game->peak_bytes = w.sum;
     enum ebb_status status = allocate(&w);

@@ -171,11 +171,12 @@ enum ebb_status planner_run(const struct planner *planner, const struct trace *t
 enum ebb_status planner_floor(const struct trace *trace, const struct planner_tiers *tiers,
                               struct plan *plan, uint64_t *floor_bytes, struct ebb_error *err);
 
-/* The cheapest of a few such games at a budget, in milliseconds, without looking for the floor:
- * *is_found is false when none is won. The plan has addresses within the budget and is proved. */
+/* The cheapest of a few such games in a number of bytes, in milliseconds, without looking for the
+ * floor: *is_found is false when none is won. The plan has addresses within the budget, which is no
+ * less (room that games leave spares moves), and is proved. */
 enum ebb_status planner_floor_at(const struct trace *trace, const struct planner_tiers *tiers,
-                                 uint64_t budget_bytes, struct plan *plan, bool *is_found,
-                                 struct ebb_error *err);
+                                 uint64_t game_bytes, uint64_t budget_bytes, struct plan *plan,
+                                 bool *is_found, struct ebb_error *err);
 
 /* The plan with its copies moved to where they go beside the ops (early.c), with addresses within
  * the budget; `drops_late`: what is sent keeps its bytes until it has left, which takes room that

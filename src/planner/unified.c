@@ -6,7 +6,8 @@
  * (early.c). So plans are made with copies taken for a part of their price, and in a part of the
  * budget, so that what comes early finds room; each is offered with its copies moved and as it is,
  * without what serves nobody (lean.c), and with and without lower tiers. Without them what smaller
- * budgets, the portfolio and the other policies make is offered, too. Then single decisions of the
+ * budgets, the portfolio and the other policies make is offered, too; of large steps games that leave
+ * room, so that nothing need be moved within the device. Then single decisions of the
  * best are changed (flips.c). The null device says which is fastest. The number of tries is
  * fixed: the answer is a function of trace, tiers and seed. */
 #include <stdio.h>
@@ -19,10 +20,12 @@
 #include "planner/job.h"
 #include "planner/lean.h"
 
-#define MOST_OVERHEAD 20.0 /* a policy that takes longer has failed */
-#define ALL_HIDDEN 1.0005  /* nothing is left to gain */
-#define MANY_OPS 5000      /* from here on fewer tries */
-#define FEW_OPS 64         /* up to here more */
+#define MOST_OVERHEAD 20.0  /* a policy that takes longer has failed */
+#define ALL_HIDDEN 1.0005   /* nothing is left to gain */
+#define MANY_OPS 5000       /* from here on fewer tries */
+#define MANY_MORE_OPS 20000 /* from here on games alone */
+#define GAMES 60000         /* over the number of ops: games of large steps */
+#define FEW_OPS 64          /* up to here more */
 #define SOME_OPS 500     /* from here on none where state is below: it is asked for several times */
 #define FLIPS 40000      /* over the number of ops: games with decisions changed */
 #define MOST_FLIPS 10000 /* of few ops */
@@ -208,11 +211,13 @@ static enum ebb_status try_policy(struct unified *u, const struct planner_tiers 
     return unless_no_room(status, &why, err);
 }
 
+/* Its residents find their places within `height`. */
 static enum ebb_status try_game(struct unified *u, const struct planner_tiers *tiers,
-                                struct plan *plan, bool *is_found, struct ebb_error *err)
+                                uint64_t height, struct plan *plan, bool *is_found,
+                                struct ebb_error *err)
 {
     enum ebb_status status =
-        planner_floor_at(u->trace, tiers, tiers->bytes[0], plan, is_found, err);
+        planner_floor_at(u->trace, tiers, tiers->bytes[0], height, plan, is_found, err);
     snprintf(plan->planner, sizeof plan->planner, "floor");
     return status;
 }
@@ -235,7 +240,13 @@ static struct planner_tiers tiers_for(const struct unified *u, double slack, dou
     return tiers;
 }
 
-/* Both ways of deciding. */
+static bool is_large(const struct unified *u)
+{
+    return u->trace->op_count > MANY_OPS;
+}
+
+/* Both ways of deciding; of large steps the game comes first, and a policy that is slower than the
+ * best known ends: one that thrashes takes long. */
 static enum ebb_status try_both(struct unified *u, double slack, double price, bool has_tiers,
                                 struct ebb_error *err)
 {
@@ -243,12 +254,14 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
     enum ebb_status status = EBB_OK;
     bool is_played = u->tiers->homes || u->tiers->demands || u->tiers->fates;
     u->is_new = false;
-    for (int way = is_played ? 1 : 0; way < 2 && status == EBB_OK; way++) {
+    for (int k = 0; k < 2 && status == EBB_OK; k++) {
         struct plan plan = {0};
-        bool is_found = false;
-        status = way ? try_game(u, &tiers, &plan, &is_found, err)
-                     : try_policy(u, &tiers, mem_policy_find("dtr_eq"), MOST_OVERHEAD, &plan,
-                                  &is_found, err);
+        bool is_found = false, is_game = (k == 1) != is_large(u);
+        double limit = is_large(u) && u->is_found ? exec_overhead(u->report) : MOST_OVERHEAD;
+        if (is_game)
+            status = try_game(u, &tiers, tiers.bytes[0], &plan, &is_found, err);
+        else if (!is_played)
+            status = try_policy(u, &tiers, mem_policy_find("dtr_eq"), limit, &plan, &is_found, err);
         if (status == EBB_OK && is_found && !is_known(u, &plan))
             status = offer(u, &plan, slack <= 0 || !has_tiers, err);
         plan_fini(&plan);
@@ -335,12 +348,42 @@ static enum ebb_status try_policies(struct unified *u, struct ebb_error *err)
     return status;
 }
 
+/* Large steps: games that leave room, in which their residents find places without moves. The larger
+ * the step, the fewer. */
+static enum ebb_status try_games(struct unified *u, uint64_t floor_bytes, struct ebb_error *err)
+{
+    static const double rooms[] = {0.02, 0.1, 0, 0.05, 0.2, 0.03, 0.07, 0.15, 0.01, 0.25};
+    uint64_t budget = u->tiers->bytes[0];
+    size_t tries = GAMES / u->trace->op_count + 2;
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms && tries > 0 && status == EBB_OK; i++) {
+        struct planner_tiers tiers = tiers_for(u, rooms[i], 1, false);
+        struct plan plan = {0};
+        bool is_found = false;
+        if (rooms[i] > 0 && tiers.bytes[0] < floor_bytes)
+            continue;
+        tries--;
+        status = try_game(u, &tiers, budget, &plan, &is_found, err);
+        if (status == EBB_OK && is_found && !is_known(u, &plan))
+            status = compare(u, &plan, err);
+        plan_fini(&plan);
+    }
+    return status;
+}
+
 /* Without lower tiers: what a smaller budget makes may be better, and so may what others make. */
 static enum ebb_status try_without(struct unified *u, uint64_t floor_bytes, struct ebb_error *err)
 {
-    bool is_large = u->trace->op_count > MANY_OPS, is_small = u->trace->op_count <= SMALL_OPS;
+    bool is_small = u->trace->op_count <= SMALL_OPS;
     bool has_tiers = planner_has_tiers(u->tiers); /* then others have tried less memory already */
-    int tries = is_large || has_tiers ? 1 : is_small ? SMALL_TRIES : TRIES;
+    bool is_alone = is_large(u) && !has_tiers && !u->tiers->demands && !u->tiers->fates;
+    int tries = has_tiers || is_large(u) ? 1 : is_small ? SMALL_TRIES : TRIES;
+    if (is_alone && (double)u->tiers->bytes[0] < AT_FLOOR * (double)floor_bytes)
+        return EBB_OK; /* the floor's own plan is one of these games */
+    if (is_alone)
+        EBB_TRY(try_games(u, floor_bytes, err));
+    if (is_alone)
+        return u->trace->op_count <= MANY_MORE_OPS ? try_policies(u, err) : EBB_OK;
     enum ebb_status status = EBB_OK;
     for (int i = 0; i < tries && status == EBB_OK; i++) {
         double slack = MOST_SLACK * i / tries;
@@ -348,7 +391,7 @@ static enum ebb_status try_without(struct unified *u, uint64_t floor_bytes, stru
             break;
         status = try_both(u, slack, 1, false, err);
     }
-    if (is_large || u->tiers->demands || u->tiers->fates)
+    if (is_large(u) || u->tiers->demands || u->tiers->fates)
         return status;
     for (int i = 0; i < (is_small && floor_bytes && !has_tiers ? 3 : 1); i++) {
         double slack = MOST_SLACK / 4 * i, above = i ? NEAR_FLOOR : is_small ? 0 : AT_FLOOR;

@@ -347,13 +347,13 @@ static enum ebb_status by_game(const struct train_ways *w, const struct train_ch
 {
     struct planner_tiers tiers = tiers_of(w, c);
     uint64_t budget = w->budget_bytes;
-    EBB_TRY(planner_floor_at(c->trace, &tiers, budget, plan, is_found, err));
+    EBB_TRY(planner_floor_at(c->trace, &tiers, budget, budget, plan, is_found, err));
     if (*is_found && planner_has_tiers(&tiers))
         EBB_TRY(is_placed(w, c, plan, budget, is_found, err));
     if (!*is_found && planner_has_tiers(&tiers) && !tiers.homes) {
         struct planner_tiers none = planner_without_tiers(&tiers);
         plan_fini(plan);
-        EBB_TRY(planner_floor_at(c->trace, &none, budget, plan, is_found, err));
+        EBB_TRY(planner_floor_at(c->trace, &none, budget, budget, plan, is_found, err));
     }
     snprintf(plan->planner, sizeof plan->planner, "floor");
     return EBB_OK;

@@ -81,7 +81,7 @@ static struct seen play(struct planner_tiers tiers, uint64_t budget)
     bool is_found = false;
     struct seen seen = {0};
     plan_init(&plan);
-    CHECK_OK(planner_floor_at(trace, &tiers, budget, &plan, &is_found, &err), &err);
+    CHECK_OK(planner_floor_at(trace, &tiers, budget, budget, &plan, &is_found, &err), &err);
     CHECK(is_found);
     if (is_found)
         seen = look();
