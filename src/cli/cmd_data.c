@@ -33,12 +33,12 @@ static void tell_bad(void *context, const char *message)
 }
 
 /* Every mistake to stderr; false when there is one. */
-static bool check_section(struct opened *o, const struct ebb_doc_node *section,
+static bool check_section(struct opened *o, const char *file, const struct ebb_doc_node *section,
                           const struct data_env *env, struct ebb_error *err)
 {
     struct ebb_reading reading;
     struct ebb_report report;
-    ebb_reading_init(&reading, &o->arena, NULL, &report);
+    ebb_reading_init(&reading, &o->arena, file, &report);
     data_check(&reading, &(struct ebb_path){.key = "data"}, section, env);
     enum ebb_status status = ebb_reading_end(&reading, err);
     cli_print_report(&report, NULL, stderr);
@@ -70,7 +70,7 @@ static int open_section(struct opened *o, const char *text, uint64_t seed)
                            .bad_row = o->leaves_out ? tell_bad : NULL,
                            .bad_row_context = o};
     const struct ebb_doc_node *section = is_text ? root : ebb_doc_get(root, "data");
-    bool is_good = status == EBB_OK && check_section(o, section, &env, &err);
+    bool is_good = status == EBB_OK && check_section(o, is_text ? NULL : text, section, &env, &err);
     if (is_good && data_open(section, &env, &o->set, &err) == EBB_OK)
         return -1;
     bool is_told = status == EBB_OK && !is_good && err.status == EBB_EINPUT;

@@ -127,26 +127,20 @@ static enum ebb_status write_confusion(const char *path, const struct train_conf
     return status;
 }
 
-bool cli_is_checkpoint(const char *path)
-{
-    struct ebb_str manifest = {0};
-    ebb_str_printf(&manifest, "%s/manifest.json", path);
-    bool is_there = !manifest.failed && access(ebb_str_c(&manifest), R_OK) == 0;
-    ebb_str_fini(&manifest);
-    return is_there;
-}
-
 static enum ebb_status load(struct evaluation *e, struct ebb_error *err)
 {
     struct train_init init = {
         .path = e->weights,
         .changes = {e->rename.items, e->rename.count, e->transpose.items, e->transpose.count}};
-    struct ebb_str list = {0};
-    if (cli_is_checkpoint(e->weights))
-        return train_trial_load(e->trial, e->weights, TRAIN_RESUME, err);
-    enum ebb_status status = train_trial_import(e->trial, &init, &list, err);
+    struct ebb_str list = {0}, dir = {0};
+    enum ebb_status status = train_store_find(e->weights, &dir, err);
+    if (dir.length > 0)
+        EBB_THEN(status, train_trial_load(e->trial, ebb_str_c(&dir), TRAIN_RESUME, err));
+    else
+        EBB_THEN(status, train_trial_import(e->trial, &init, &list, err));
     fputs(ebb_str_c(&list), stderr);
     ebb_str_fini(&list);
+    ebb_str_fini(&dir);
     return status;
 }
 

@@ -192,7 +192,9 @@ static int print(const struct generation *g)
         ebb_jsonw_array_end(w);
         code = cli_json_object_end(&json);
     } else {
-        printf("%s%s%s\n", g->prompt, g->has_text ? "" : " ", ebb_str_c(&text));
+        printf("%s%s", g->prompt, g->has_text ? "" : " ");
+        fwrite(ebb_str_c(&text), 1, text.length, stdout); /* a token may be any byte */
+        putchar('\n');
     }
     ebb_str_fini(&text);
     return code;
@@ -203,7 +205,8 @@ static int run(int argc, char **argv)
     struct generation g = {.changes.seed = -1, .count = 100, .seed = 1, .temperature = 1};
     const struct cli_option options[] = {
         {"weights", 'w', CLI_STRING, &g.weights, "FILE",
-         "safetensors, .pt, .npz, an index of several files, or a folder with one"},
+         "safetensors, .pt, .npz, an index of several files, a folder with one, a\ncheckpoint of "
+         "ebb"},
         {CLI_MODEL_RENAME(&g.rename)},
         {CLI_MODEL_TRANSPOSE(&g.transpose)},
         {"prompt", 'p', CLI_STRING, &g.prompt, "TEXT", "what it goes on from"},

@@ -211,6 +211,28 @@ static void show_options(const struct show *p)
     cli_table_out(table);
 }
 
+static bool is_of_layer(const struct show *p, uint32_t item)
+{
+    for (size_t i = 0; i < nn_layer_count(&p->b); i++) {
+        const struct nn_layer *l = nn_layer_at(&p->b, i);
+        if (item >= l->first_item && item < l->end_item)
+            return true;
+    }
+    return false;
+}
+
+/* A parameter that is used by itself. */
+static void show_item(struct cli_table *table, const struct nn_item *item)
+{
+    char shape[96], bytes[32];
+    cli_table_cell(table, "%s", item->name);
+    cli_table_cell(table, "parameter");
+    cli_table_cell(table, "%s", tensor_shape_text(&item->view, shape, sizeof shape));
+    cli_table_cell(table, "%" PRIu64, (uint64_t)tensor_count(&item->view));
+    cli_table_cell(table, "0.000");
+    cli_table_cell(table, "%s", ebb_format_bytes(bytes_of(&item->view), bytes, sizeof bytes));
+}
+
 static void show_layers(const struct show *p)
 {
     static const char *const headers[] = {"layer",      "kind",  "output",
@@ -231,6 +253,9 @@ static void show_layers(const struct show *p)
         cli_table_cell(table, "%.3f", flops / 1e9);
         cli_table_cell(table, "%s", ebb_format_bytes(bytes_of(v), bytes, sizeof bytes));
     }
+    for (uint32_t i = 0; table != NULL && i < nn_item_count(&p->b); i++)
+        if (nn_item_at(&p->b, i)->role != NN_BUFFER && !is_of_layer(p, i))
+            show_item(table, nn_item_at(&p->b, i));
     cli_table_out(table);
 }
 

@@ -23,9 +23,6 @@ enum ebb_status cli_model_weights(struct train_forward *model, const char *path,
                                   const struct cli_list *rename, const struct cli_list *transpose,
                                   struct ebb_error *err);
 
-/* A checkpoint of ours: it has the averages of opt.ema, too. */
-bool cli_is_checkpoint(const char *path);
-
 /* Verbs that make a file of a model with weights: the first member of what is theirs. */
 struct cli_model_run {
     struct nn_config config;
@@ -55,8 +52,8 @@ int cli_model_do(struct cli_model_run *run, const struct cli_spec *spec, int arg
 #define CLI_MODEL_JSON(flag) "json", 0, CLI_FLAG, (flag), NULL, "one JSON object"
 #define CLI_MODEL_WEIGHTS(file)                                                                    \
     "weights", 'w', CLI_STRING, (file), "FILE",                                                    \
-        "weights and buffers: safetensors, .pt, .npz, an index of several files\nor a folder "     \
-        "with one; default: initial ones"
+        "weights and buffers: safetensors, .pt, .npz, an index of several files,\na folder with "  \
+        "one, a checkpoint of ebb; default: initial ones"
 #define CLI_MODEL_RENAME(list)                                                                     \
     "rename", 0, CLI_LIST, (list), "OLD=NEW",                                                      \
         "names in the file are others: 'module.*=*'; repeatable"

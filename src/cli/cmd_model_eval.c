@@ -128,7 +128,7 @@ static enum ebb_status read_input(struct eval *e, const struct tensor_weights *a
     char want[96], found[96];
     if (a == NULL && e->r.model.port_count == 1 && arrays->all.count == 1)
         a = &arrays->all.entries[0];
-    if (a == NULL && port->is_generated) {
+    if (a == NULL && (port->is_generated || port->is_target)) {
         nn_generate(&e->r.config, port, (uint64_t)e->r.seed, 0, dst);
         return EBB_OK;
     }

@@ -82,53 +82,79 @@ static enum ebb_status find_inputs(struct cli_prediction *p, struct ebb_error *e
 
 /* ---- inputs ----------------------------------------------------------------------------------- */
 
+/* What somebody must give: neither made up nor what answers are compared with. */
+static bool is_asked_for(const struct nn_port *port)
+{
+    return !port->is_generated && !port->is_target && port->kind != NN_STATE;
+}
+
 /* The array of its name; of a model with one input also the only one. */
 static const struct tensor_entry *array_of(const struct cli_prediction *p,
-                                           const struct nn_port *port)
+                                           const struct nn_port *ports, size_t count, size_t i)
 {
-    const struct tensor_entry *a = tensor_file_find(&p->arrays.all, port->name);
-    return a == NULL && p->model.port_count == 1 && p->arrays.all.count == 1
+    size_t asked = 0;
+    for (size_t k = 0; k < count; k++)
+        asked += is_asked_for(&ports[k]);
+    const struct tensor_entry *a = tensor_file_find(&p->arrays.all, ports[i].name);
+    return a == NULL && asked == 1 && is_asked_for(&ports[i]) && p->arrays.all.count == 1
                ? &p->arrays.all.entries[0]
                : a;
 }
 
+/* One array against the input it is for; `two`: the input with two samples. The samples of the file
+ * are as many as its arrays have. */
+static enum ebb_status check_array(struct cli_prediction *p, const struct tensor_entry *a,
+                                   const struct nn_port *one, const struct nn_port *two,
+                                   struct ebb_error *err)
+{
+    struct tensor_view want = one->view;
+    char found[96], wanted[96];
+    bool is_first = one->view.rank > 0 && one->view.dims[0] != two->view.dims[0];
+    if (!is_first && !tensor_same_shape(&one->view, &two->view))
+        return ebb_fail(err, EBB_EINPUT,
+                        "input '%s' has its samples in another place than the first: one of them "
+                        "cannot be asked for by itself ('ebb model eval' takes whole batches)",
+                        one->name);
+    if (is_first && a->view.rank > 0)
+        want.dims[0] = a->view.dims[0];
+    if (!tensor_same_shape(&a->view, &want) ||
+        (is_first && p->count >= 0 && a->view.dims[0] != p->count))
+        return ebb_fail(err, EBB_EINPUT, "%s: '%s' is %s, the model takes %s%s", p->names.items[0],
+                        a->name, tensor_shape_text(&a->view, found, sizeof found),
+                        tensor_shape_text(&one->view, wanted, sizeof wanted),
+                        is_first ? ", any number of samples first, of all inputs as many" : "");
+    if (is_first)
+        p->count = a->view.dims[0];
+    return EBB_OK;
+}
+
 static enum ebb_status open_arrays(struct cli_prediction *p, struct ebb_error *err)
 {
-    struct nn_port ports[NN_PORTS];
-    size_t n = nn_inputs(&p->net, 1, ports);
+    struct nn_port one[NN_PORTS], two[NN_PORTS];
+    size_t n = nn_inputs(&p->net, 1, one);
+    (void)nn_inputs(&p->net, 2, two);
     EBB_TRY(tensor_weights_open(&p->arrays, p->names.items[0], NULL, err));
     p->has_arrays = true;
     p->count = -1;
     for (size_t i = 0; i < n; i++) {
-        const struct tensor_entry *a = tensor_file_find(&p->arrays.all, ports[i].name);
-        if (a == NULL && n == 1 && p->arrays.all.count == 1)
-            a = &p->arrays.all.entries[0];
-        if (a == NULL && ports[i].is_generated)
-            continue;
-        if (a == NULL)
+        const struct tensor_entry *a = array_of(p, one, n, i);
+        p->is_shared[i] = tensor_same_shape(&one[i].view, &two[i].view);
+        if (a == NULL && is_asked_for(&one[i]))
             return ebb_fail(err, EBB_EINPUT, "%s has no array '%s'", p->names.items[0],
-                            ports[i].name);
-        struct tensor_view want = ports[i].view;
-        char found[96], wanted[96];
-        if (a->view.rank > 0 && want.rank > 0)
-            want.dims[0] = a->view.dims[0];
-        if (a->view.rank == 0 || !tensor_same_shape(&a->view, &want) ||
-            (p->count >= 0 && a->view.dims[0] != p->count))
-            return ebb_fail(
-                err, EBB_EINPUT, "%s: '%s' is %s, the model takes %s, any number of samples first",
-                p->names.items[0], a->name, tensor_shape_text(&a->view, found, sizeof found),
-                tensor_shape_text(&ports[i].view, wanted, sizeof wanted));
-        p->count = a->view.dims[0];
+                            one[i].name);
+        if (a != NULL)
+            EBB_TRY(check_array(p, a, &one[i], &two[i], err));
     }
     return p->count > 0 ? EBB_OK : ebb_fail(err, EBB_EINPUT, "%s: no sample", p->names.items[0]);
 }
 
-/* Samples first .. first + n - 1 of an array; the rest of the batch is zeros. */
+/* Samples first .. first + n - 1 of an array, or all of what is the same for every sample; the rest
+ * of the batch is zeros. */
 static enum ebb_status copy_rows(struct cli_prediction *p, size_t port, int64_t first, int64_t n,
                                  struct ebb_error *err)
 {
     const struct nn_port *to = &p->model.ports[port];
-    const struct tensor_entry *a = array_of(p, to);
+    const struct tensor_entry *a = array_of(p, p->model.ports, p->model.port_count, port);
     char *room = train_forward_place(&p->model, p->model.inputs[port]);
     enum tensor_dtype dtype = (enum tensor_dtype)to->view.dtype;
     if (room == NULL)
@@ -138,22 +164,25 @@ static enum ebb_status copy_rows(struct cli_prediction *p, size_t port, int64_t 
         return EBB_OK;
     }
     struct tensor_entry part = *a;
-    size_t each = a->bytes / (size_t)a->view.dims[0];
-    part.view.dims[0] = n;
-    part.data = (const char *)a->data + (size_t)first * each;
-    part.bytes = (size_t)n * each;
+    if (!p->is_shared[port]) {
+        size_t each = a->bytes / (size_t)a->view.dims[0];
+        part.view.dims[0] = n;
+        part.data = (const char *)a->data + (size_t)first * each;
+        part.bytes = (size_t)n * each;
+        memset(room, 0, (size_t)tensor_count(&to->view) * tensor_dtype_bytes(dtype));
+    }
     if (!tensor_entry_copy(&part, dtype, room))
         return ebb_fail(err, EBB_EINPUT, "%s: '%s' has fractions, the model takes whole numbers",
                         p->names.items[0], a->name);
     return EBB_OK;
 }
 
-/* The input that data come for: the first that is neither generated nor a state. */
+/* The input that data come for. */
 static enum ebb_status find_port(struct cli_prediction *p, struct ebb_error *err)
 {
     size_t found = 0;
     for (size_t i = p->model.port_count; i-- > 0;)
-        if (!p->model.ports[i].is_generated && p->model.ports[i].kind != NN_STATE) {
+        if (is_asked_for(&p->model.ports[i])) {
             p->port = i;
             found++;
         }
@@ -162,6 +191,24 @@ static enum ebb_status find_port(struct cli_prediction *p, struct ebb_error *err
     return ebb_fail(err, EBB_EINPUT,
                     "model %s has %zu inputs: give them as arrays in one .npz file",
                     p->net.model->name, found);
+}
+
+/* A row has as many numbers as the input takes. */
+static enum ebb_status check_rows(const struct cli_prediction *p, struct ebb_error *err)
+{
+    const struct nn_port *port = &p->model.ports[p->port];
+    const struct data_field *field = &data_describe(p->set)->fields[0];
+    size_t columns = field->bytes / sizeof(float);
+    char shape[96];
+    if (p->kind != CLI_PREDICT_ROWS ||
+        (port->view.dtype == TENSOR_F32 &&
+         (size_t)tensor_count(&port->view) == columns * (size_t)p->batch))
+        return EBB_OK;
+    return ebb_fail(err, EBB_EINPUT,
+                    "%s: a row has %zu numbers, the model's '%s' is %s %s for %lld",
+                    p->names.items[0], columns, port->name,
+                    tensor_dtype_name((enum tensor_dtype)port->view.dtype),
+                    tensor_shape_text(&port->view, shape, sizeof shape), (long long)p->batch);
 }
 
 static enum ebb_status fill_text(struct cli_prediction *p, int64_t sample, struct ebb_error *err)
@@ -223,23 +270,6 @@ static enum ebb_status fill(struct cli_prediction *p, int64_t first, int64_t n,
 
 /* ---- the model -------------------------------------------------------------------------------- */
 
-static enum ebb_status load(struct cli_prediction *p, struct ebb_error *err)
-{
-    struct ebb_str path = {0}, states = {0};
-    bool is_ours = cli_is_checkpoint(p->weights);
-    ebb_str_printf(&path, is_ours ? "%s/state/weights.safetensors" : "%s", p->weights);
-    ebb_str_printf(&states, "%s/state/optimizer.safetensors", p->weights);
-    enum ebb_status status = ebb_str_status(&path, err);
-    EBB_THEN(status, ebb_str_status(&states, err));
-    EBB_THEN(status,
-             cli_model_weights(&p->model, ebb_str_c(&path), &p->rename, &p->transpose, err));
-    if (is_ours && p->file.config.ema > 0) /* they are what validation measures */
-        EBB_THEN(status, train_forward_averages(&p->model, ebb_str_c(&states), err));
-    ebb_str_fini(&path);
-    ebb_str_fini(&states);
-    return status;
-}
-
 static enum ebb_status open_inputs(struct cli_prediction *p, struct ebb_error *err)
 {
     uint64_t rows = 0;
@@ -270,8 +300,9 @@ static enum ebb_status build(struct cli_prediction *p, struct ebb_error *err)
                                       .machine_bytes = cli_machine_bytes()};
     EBB_TRY(train_forward_open(&p->model, &p->net, &o, err));
     EBB_TRY(find_port(p, err));
+    EBB_TRY(check_rows(p, err));
     EBB_TRY(cli_predict_form(p, err));
-    return load(p, err);
+    return cli_model_weights(&p->model, p->weights, &p->rename, &p->transpose, err);
 }
 
 static enum ebb_status predict(struct cli_prediction *p, struct ebb_error *err)
@@ -284,6 +315,8 @@ static enum ebb_status predict(struct cli_prediction *p, struct ebb_error *err)
         EBB_TRY(train_forward_run(&p->model, err));
         EBB_TRY(cli_predict_take(p, first, n, err));
     }
+    if (cli_interrupted())
+        return ebb_fail(err, EBB_ECANCELED, "interrupted: nothing is written");
     return cli_predict_write(p, err);
 }
 

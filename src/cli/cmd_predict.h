@@ -37,18 +37,21 @@ struct cli_prediction {
     struct ebb_names names; /* files: of each sample, or the one of all */
     struct tensor_weights arrays;
     bool has_arrays;
-    float *rows;           /* owned: of a table */
-    size_t port;           /* input that pictures, texts and rows are for */
-    const int64_t *tokens; /* of the text, in the model's input */
-    int64_t seen;          /* tokens of it */
+    bool is_shared[NN_PORTS]; /* the input is the same for all samples */
+    float *rows;              /* owned: of a table */
+    size_t port;              /* input that pictures, texts and rows are for */
+    const int64_t *tokens;    /* of the text, in the model's input */
+    int64_t seen;             /* tokens of it */
     /* answers */
     enum cli_predict_form form;
     size_t out;               /* output that is looked at */
     int64_t width;            /* classes, or numbers of a sample */
+    bool is_logit;            /* one score tells class 1 from class 0 */
     struct ebb_str text;      /* CSV or JSON so far */
     struct ebb_json_writer w; /* of JSON */
     bool is_json;
-    float *kept; /* owned: all outputs, for .npz */
+    bool is_arrays;
+    float *kept[NN_PORTS]; /* owned: outputs of all samples, for .npz */
 };
 
 /* What the model's answers are, and the first line of them. */

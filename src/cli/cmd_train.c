@@ -249,6 +249,10 @@ static void say_how_to_go_on(const struct cli_train_session *s)
     print_word(s->path);
     fputs(" --resume ", stderr);
     print_word(ebb_str_c(&s->store));
+    if (s->o->checkpoint) { /* it keeps new ones there, too */
+        fputs(" --checkpoint ", stderr);
+        print_word(ebb_str_c(&s->store));
+    }
     if (s->o->updates != NOT_GIVEN)
         fprintf(stderr, " --updates %" PRId64, s->o->updates);
     fputs(has_more ? " (and the other options of this run)\n" : "\n", stderr);
@@ -505,10 +509,11 @@ static int run(int argc, char **argv)
         {"checkpoint-every", 0, CLI_INT, &o.checkpoint_every, "N",
          "updates between them (default 100)"},
         {"resume", 0, CLI_STRING, &o.resume, "DIR",
-         "go on from the newest whole checkpoint in DIR, to the same bits"},
+         "go on from the newest whole checkpoint in DIR, to the same bits; with\n--checkpoint DIR "
+         "new ones are kept there"},
         {"init-weights", 0, CLI_STRING, &o.init_weights, "FILE",
          "begin with these weights: safetensors, .pt, .npz, an index of several\nfiles, a folder "
-         "with one (model.init_from in the file)"},
+         "with one, a checkpoint of ebb (model.init_from in the file)"},
         {"rename", 0, CLI_LIST, &o.rename, "OLD=NEW",
          "names in it are others: 'module.*=*'; repeatable"},
         {"transpose", 0, CLI_LIST, &o.transpose, "PATTERN",

@@ -9,18 +9,51 @@
 #include "base/names.h"
 #include "cli/cmd_predict.h"
 
+static const struct tensor_view *view_of(const struct cli_prediction *p, size_t out)
+{
+    return tensor_view_of(p->model.session, p->model.outputs[out].id);
+}
+
 static const struct tensor_view *answer_view(const struct cli_prediction *p)
 {
-    return tensor_view_of(p->model.session, p->model.outputs[p->out].id);
+    return view_of(p, p->out);
 }
 
 /* Elements of one sample. */
+static int64_t count_of(const struct cli_prediction *p, size_t out)
+{
+    return tensor_count(view_of(p, out)) / p->batch;
+}
+
 static int64_t each_count(const struct cli_prediction *p)
 {
-    return tensor_count(answer_view(p)) / p->batch;
+    return count_of(p, p->out);
+}
+
+/* An answer to every sample by itself. */
+static bool is_answer(const struct cli_prediction *p, size_t out)
+{
+    enum nn_output_kind kind = p->model.outputs[out].kind;
+    const struct tensor_view *v = view_of(p, out);
+    return (kind == NN_LOGITS || kind == NN_VALUES) && v->dtype == TENSOR_F32 && v->rank > 0 &&
+           v->dims[0] % p->batch == 0;
 }
 
 /* ---- which form ------------------------------------------------------------------------------- */
+
+/* A language model scores every token; one that answers once for a sequence tells its class. */
+static enum cli_predict_form form_of(const struct cli_prediction *p, const struct tensor_view *v)
+{
+    const struct nn_port *port = &p->model.ports[p->port];
+    bool is_once = v->rank == 2 && v->dims[0] == p->batch && tensor_count(&port->view) > p->batch;
+    bool is_class =
+        p->model.outputs[p->out].kind == NN_LOGITS ||
+        (p->net.model->task == NN_IMAGE_CLASSIFICATION && v->rank > 1 && v->dims[1] > 1);
+    return p->net.model->task == NN_LANGUAGE_MODEL && !is_once ? CLI_FORM_TOKENS
+           : is_class && v->rank == 2                          ? CLI_FORM_CLASS
+           : is_class && v->rank > 2                           ? CLI_FORM_MASK
+                                                               : CLI_FORM_NUMBERS;
+}
 
 static enum ebb_status find_form(struct cli_prediction *p, struct ebb_error *err)
 {
@@ -32,19 +65,15 @@ static enum ebb_status find_form(struct cli_prediction *p, struct ebb_error *err
     if (p->out == n)
         return ebb_fail(err, EBB_EINPUT, "model %s answers with nothing but its loss",
                         p->net.model->name);
-    const struct nn_output *o = &p->model.outputs[p->out];
     const struct tensor_view *v = answer_view(p);
-    bool is_class = o->kind == NN_LOGITS || p->net.model->task == NN_IMAGE_CLASSIFICATION;
-    if (v->dtype != TENSOR_F32 || (v->rank > 0 && v->dims[0] % p->batch != 0))
+    if (!is_answer(p, p->out))
         return ebb_fail(err, EBB_EINPUT, "model %s does not answer every sample by itself",
                         p->net.model->name);
-    p->form = p->net.model->task == NN_LANGUAGE_MODEL ? CLI_FORM_TOKENS
-              : is_class && v->rank == 2              ? CLI_FORM_CLASS
-              : is_class && v->rank > 2               ? CLI_FORM_MASK
-                                                      : CLI_FORM_NUMBERS;
-    p->width = p->form == CLI_FORM_NUMBERS                   ? each_count(p)
-               : p->form == CLI_FORM_MASK && v->dims[1] == 1 ? 2
-                                                             : v->dims[1];
+    p->form = form_of(p, v);
+    p->is_logit = p->form == CLI_FORM_CLASS && v->dims[1] == 1;
+    p->width = p->form == CLI_FORM_NUMBERS                                    ? each_count(p)
+               : p->is_logit || (p->form == CLI_FORM_MASK && v->dims[1] == 1) ? 2
+                                                                              : v->dims[1];
     bool is_text = p->kind == CLI_PREDICT_TEXTS;
     if (is_text != (p->form == CLI_FORM_TOKENS) && p->kind != CLI_PREDICT_ARRAYS)
         return ebb_fail(err, EBB_EINPUT, "--input %s: model %s takes %s", p->names.items[0],
@@ -88,8 +117,13 @@ static void begin_csv(struct cli_prediction *p)
 enum ebb_status cli_predict_form(struct cli_prediction *p, struct ebb_error *err)
 {
     EBB_TRY(find_form(p, err));
-    if (p->output != NULL && ebb_name_ends(p->output, ".npz"))
-        return ebb_new(&p->kept, (size_t)(each_count(p) * p->count), sizeof *p->kept, err);
+    p->is_arrays = p->output != NULL && ebb_name_ends(p->output, ".npz");
+    for (size_t i = 0; p->is_arrays && i < p->model.output_count; i++)
+        if (is_answer(p, i))
+            EBB_TRY(
+                ebb_new(&p->kept[i], (size_t)(count_of(p, i) * p->count), sizeof *p->kept[i], err));
+    if (p->is_arrays)
+        return EBB_OK;
     p->is_json = p->as_json || (p->output != NULL && ebb_name_ends(p->output, ".json"));
     if (p->is_json) {
         ebb_jsonw_init(&p->w, &p->text, 0);
@@ -165,9 +199,10 @@ static void json_best(struct cli_prediction *p, const float *scores, const char 
     ebb_jsonw_array_end(&p->w);
 }
 
-static void take_class(struct cli_prediction *p, const float *scores)
+static void take_class(struct cli_prediction *p, const float *given)
 {
     struct ebb_str name = {0};
+    const float *scores = p->is_logit ? (const float[]){0, *given} : given; /* of classes 0 and 1 */
     int64_t best = next_best(scores, p->width, -1);
     double share = exp((double)scores[best] - log_sum(scores, p->width));
     say_class(p, best, &name);
@@ -268,11 +303,15 @@ enum ebb_status cli_predict_take(struct cli_prediction *p, int64_t first, int64_
                                  struct ebb_error *err)
 {
     const float *answers = train_forward_place(&p->model, p->model.outputs[p->out].id);
-    int64_t each = each_count(p);
-    if (p->kept != NULL)
-        memcpy(p->kept + first * each, answers, (size_t)(n * each) * sizeof *answers);
-    for (int64_t k = 0; k < n && p->kept == NULL; k++)
-        take_one(p, first + k, answers + k * each);
+    for (size_t i = 0; i < p->model.output_count; i++) {
+        int64_t each = p->kept[i] != NULL ? count_of(p, i) : 0;
+        if (p->kept[i] != NULL)
+            memcpy(p->kept[i] + first * each,
+                   train_forward_place(&p->model, p->model.outputs[i].id),
+                   (size_t)(n * each) * sizeof *p->kept[i]);
+    }
+    for (int64_t k = 0; k < n && !p->is_arrays; k++)
+        take_one(p, first + k, answers + k * each_count(p));
     return ebb_str_status(&p->text, err);
 }
 
@@ -280,18 +319,25 @@ enum ebb_status cli_predict_take(struct cli_prediction *p, int64_t first, int64_
 
 static enum ebb_status write_arrays(struct cli_prediction *p, struct ebb_error *err)
 {
-    const struct tensor_view *v = answer_view(p);
-    int64_t dims[TENSOR_RANK];
-    memcpy(dims, v->dims, sizeof dims);
-    dims[0] = v->dims[0] / p->batch * p->count;
-    struct tensor_to_write item = {.name = p->model.outputs[p->out].name, .data = p->kept};
-    tensor_view_init(&item.view, TENSOR_F32, v->rank, dims);
-    return tensor_file_write(p->output, &item, 1, err);
+    struct tensor_to_write items[NN_PORTS];
+    size_t count = 0;
+    for (size_t i = 0; i < p->model.output_count; i++) {
+        const struct tensor_view *v = view_of(p, i);
+        int64_t dims[TENSOR_RANK];
+        if (p->kept[i] == NULL)
+            continue;
+        memcpy(dims, v->dims, sizeof dims);
+        dims[0] = v->dims[0] / p->batch * p->count;
+        items[count] =
+            (struct tensor_to_write){.name = p->model.outputs[i].name, .data = p->kept[i]};
+        tensor_view_init(&items[count++].view, TENSOR_F32, v->rank, dims);
+    }
+    return tensor_file_write(p->output, items, count, err);
 }
 
 enum ebb_status cli_predict_write(struct cli_prediction *p, struct ebb_error *err)
 {
-    if (p->kept != NULL)
+    if (p->is_arrays)
         return write_arrays(p, err);
     if (p->is_json) {
         ebb_jsonw_array_end(&p->w);
@@ -314,5 +360,6 @@ void cli_predict_fini(struct cli_prediction *p)
     ebb_names_fini(&p->names);
     ebb_str_fini(&p->text);
     ebb_free(p->rows);
-    ebb_free(p->kept);
+    for (size_t i = 0; i < NN_PORTS; i++)
+        ebb_free(p->kept[i]);
 }

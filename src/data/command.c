@@ -18,6 +18,7 @@
 #include "base/doc.h"
 #include "base/heap.h"
 #include "base/process.h"
+#include "base/report.h"
 #include "data/internal.h"
 
 enum { MOST_PROGRAMS = 16 };
@@ -102,6 +103,26 @@ static enum data_dtype kept_dtype(enum data_dtype sent)
     return sent == DATA_F64 ? DATA_F32 : sent == DATA_I16 || sent == DATA_I32 ? DATA_I64 : sent;
 }
 
+/* A key that nobody knows is a mistake: what it says would have no effect. */
+static enum ebb_status check_keys(const struct ebb_doc_node *map, const char *known,
+                                  struct ebb_error *err)
+{
+    for (size_t i = 0; map && map->kind == EBB_DOC_MAP && i < map->count; i++) {
+        const char *key = map->keys[i]->text;
+        struct ebb_str near = {0};
+        if (ebb_words_find(known, key, strlen(key), NULL))
+            continue;
+        ebb_say_nearest(known, key, strlen(key), &near);
+        enum ebb_status status =
+            ebb_fail(err, EBB_EINPUT,
+                     "data.command: the answer to 'describe': unknown key '%.100s'%s; allowed: %s",
+                     key, ebb_str_c(&near), known);
+        ebb_str_fini(&near);
+        return status;
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status read_field(struct data_set *set, const struct ebb_doc_node *node, size_t f,
                                   struct ebb_error *err)
 {
@@ -110,6 +131,7 @@ static enum ebb_status read_field(struct data_set *set, const struct ebb_doc_nod
     const char *name = ebb_doc_string(node, "name", NULL),
                *dtype = ebb_doc_string(node, "dtype", NULL);
     int64_t dims[DATA_MAX_RANK] = {0};
+    EBB_TRY(check_keys(node, "name dtype shape", err));
     if (!name || !*name || !find_dtype(dtype, &s->sent[f]))
         return ebb_fail(
             err, EBB_EINPUT,
@@ -128,6 +150,10 @@ static enum ebb_status read_field(struct data_set *set, const struct ebb_doc_nod
                             INT32_MAX);
         dims[i] = size->integer;
     }
+    for (size_t i = 0; i < f; i++)
+        if (strcmp(set->info.fields[i].name, name) == 0)
+            return ebb_fail(err, EBB_EINPUT, "data.command: fields[%zu]: '%s' is fields[%zu]", f,
+                            name, i);
     char *copy = ebb_arena_strndup(&s->arena, name, strlen(name));
     if (!copy)
         return ebb_no_memory(err, strlen(name));
@@ -173,7 +199,7 @@ enum ebb_status data_command_describe(struct data_set *set, const char *text, si
     struct command_state *s = set->state;
     const struct ebb_doc_node *root = NULL;
     if (length > DESCRIBED_MOST)
-        return ebb_fail(err, EBB_ELIMIT, "data.command: the answer to 'describe' has %zu bytes",
+        return ebb_fail(err, EBB_EINPUT, "data.command: the answer to 'describe' has %zu bytes",
                         length);
     EBB_TRY(ebb_doc_parse_json(&s->arena, "data.command: describe", text, length, &root, err));
     const struct ebb_doc_node *fields = ebb_doc_get(root, "fields");
@@ -185,6 +211,7 @@ enum ebb_status data_command_describe(struct data_set *set, const char *text, si
                         "of samples, \"validation\": number, \"fields\": [1 to %d mappings with "
                         "name, dtype, shape]}",
                         (int)(length < 120 ? length : 120), text, DATA_MAX_FIELDS);
+    EBB_TRY(check_keys(root, "train validation classes vocabulary fields", err));
     set->info.full_count[DATA_TRAIN] = (uint64_t)train;
     set->info.full_count[DATA_VALIDATION] = (uint64_t)validation;
     for (size_t f = 0; f < fields->count; f++)
@@ -212,6 +239,11 @@ static enum ebb_status command_open(struct data_set *set, const struct data_valu
 {
     struct command_state *s = set->state;
     const char *line = NULL;
+    if (v->command.count == 1 && strchr(v->command.v[0], ' '))
+        return ebb_fail(err, EBB_EINPUT,
+                        "data.command: found '%s', one word with blanks; allowed: a list of the "
+                        "program and its arguments, as [python3, samples.py]",
+                        v->command.v[0]);
     for (size_t i = 0; i < v->command.count; i++)
         EBB_TRY(ebb_copy_text(&s->argv[i], v->command.v[i], err));
     if (*set->folder)

@@ -4,6 +4,7 @@
  * error with file, line and column. */
 #include "data/csv.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -115,6 +116,11 @@ static enum ebb_status choose_inputs(const struct data_csv *csv, const struct da
     EBB_TRY(check_patterns(csv, &v->inputs, "inputs", err));
     for (size_t i = 0; i < csv->column_count; i++) {
         struct column *c = &t->columns[i];
+        for (size_t k = 0; c->target >= 0 && k < v->inputs.count; k++)
+            if (strcmp(v->inputs.v[k], csv->names[i]) == 0)
+                return ebb_fail(err, EBB_EINPUT,
+                                "data.inputs: column '%s' is the target: it would tell the answer",
+                                csv->names[i]);
         if (c->target >= 0 || (v->inputs.count && find(&v->inputs, csv->names[i]) < 0))
             continue;
         if (is_first)
@@ -164,6 +170,21 @@ static enum ebb_status choose(const struct data_csv *csv, const struct data_valu
 
 /* ---- values ----------------------------------------------------------------------------------- */
 
+/* Blanks around a number are no part of it. */
+static bool number_of(const struct data_csv *csv, double *value)
+{
+    char text[64];
+    const char *from = csv->field + strspn(csv->field, " \t");
+    size_t n = strlen(from);
+    while (n > 0 && (from[n - 1] == ' ' || from[n - 1] == '\t'))
+        n--;
+    if (from[n] == '\0' || n >= sizeof text)
+        return ebb_parse_double(from, value);
+    memcpy(text, from, n);
+    text[n] = '\0';
+    return ebb_parse_double(text, value);
+}
+
 static enum ebb_status take_value(void *context, struct data_csv *csv, size_t column,
                                   struct ebb_error *err)
 {
@@ -171,12 +192,16 @@ static enum ebb_status take_value(void *context, struct data_csv *csv, size_t co
     const struct csv_state *state = t->state;
     const struct column *c = &t->columns[column];
     double value;
-    bool is_number = ebb_parse_double(csv->field, &value);
+    bool is_number = number_of(csv, &value), is_one = c->input < 0 && state->targets == 1;
     if (c->input < 0 && (c->target < 0 || t->is_asked))
         return EBB_OK;
-    if (!is_number && (c->input >= 0 || state->targets > 1 || csv->field_length == 0)) {
+    bool is_wrong = !is_number && (!is_one || csv->field_length == 0);
+    if (is_wrong || (is_number && !is_one && fabs(value) > (double)FLT_MAX)) {
         char text[160];
-        snprintf(text, sizeof text, "found '%.80s', allowed: a number", csv->field);
+        snprintf(text, sizeof text, "found '%.80s', allowed: %s", csv->field,
+                 is_number ? "a number of 32 bits, at most 3.4e38"
+                 : is_one  ? "a class or a number"
+                           : "a number");
         return data_csv_wrong(csv, column, text, err);
     }
     if (c->input >= 0)

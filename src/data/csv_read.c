@@ -160,6 +160,9 @@ enum ebb_status data_csv_unknown(const struct data_csv *r, const char *key, cons
         if (!strchr(r->names[i], ' '))
             ebb_words_add(&names, r->names[i]);
     ebb_say_nearest(ebb_str_c(&names), pattern, strlen(pattern), &near);
+    if (r->column_count == 1) /* likely of another kind of table */
+        ebb_str_printf(&near, "; its only one is '%.100s': is data.separator another?",
+                       r->names[0]);
     enum ebb_status status = ebb_fail(err, EBB_EINPUT, "data.%s: %s has no column '%s'%s", key,
                                       r->file.path, pattern, ebb_str_c(&near));
     ebb_str_fini(&names);

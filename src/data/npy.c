@@ -1,6 +1,7 @@
 /* npy.c - NumPy arrays as datasets, alone or in a zip. */
 #include "data/npy.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -72,16 +73,21 @@ static enum ebb_status find_member(const struct data_file *file, const char *nam
     struct ebb_zip zip = {
         .context = file, .length = file->length, .read = read_zip, .wrong = wrong_zip};
     uint8_t found[256];
+    char others[200] = ""; /* names that are there */
     EBB_TRY(ebb_zip_open(&zip, err));
     for (bool is_end = false;;) {
         EBB_TRY(ebb_zip_next(&zip, m, &is_end, err));
         if (is_end)
-            return ebb_fail(err, EBB_EINPUT, "%s: no array named %s", file->path, name);
+            return ebb_fail(err, EBB_EINPUT, "%s: no array named %s (data.fields); there is%s",
+                            file->path, name, *others ? others : " none");
         if (m->name_length > sizeof found)
             continue;
         EBB_TRY(data_file_read(file, m->name, found, m->name_length, err));
         if (name_fits(found, m->name_length, name))
             return EBB_OK;
+        size_t n = m->name_length > 4 ? m->name_length - 4 : m->name_length, at = strlen(others);
+        snprintf(others + at, sizeof others - at, "%s %.*s", at ? "," : "", (int)n,
+                 (const char *)found);
     }
 }
 

@@ -352,6 +352,7 @@ size_t nn_file_inputs(const struct nn_config *config, int64_t batch, struct nn_p
                                                                          : NN_FLOATS;
         nn_port_set(&ports[i], in->name, kind, in->is_state || in->fill != NN_FILL_DATA, rank,
                     dims);
+        ports[i].is_target = in->is_target;
     }
     ebb_arena_fini(&arena);
     return i;

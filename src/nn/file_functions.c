@@ -535,6 +535,58 @@ static struct nn_value activate(const struct nn_call *c)
     return nn_of_tensor(TENSOR_NONE);
 }
 
+/* ---- losses and metrics ----------------------------------------------------------------------- */
+
+/* Losses that torch calls otherwise than our ops. */
+static struct nn_value loss_of(const struct nn_call *c)
+{
+    bool is_logits = strcmp(c->name, "binary_cross_entropy_with_logits") == 0;
+    tensor_id in[] = {nn_tensor(c, 0), nn_tensor(c, 1)};
+    return nn_eval_ok(c->e)
+               ? nn_of_tensor(nn_op(c->e->b, is_logits ? "bce_with_logits_loss" : "bce_loss", 2, in,
+                                    NULL, NULL))
+               : nn_of_tensor(TENSOR_NONE);
+}
+
+/* Numbers 1, 2, ... of classes, as fractions: what can be compared. */
+static tensor_id class_numbers(const struct nn_call *c, int64_t classes, tensor_id which)
+{
+    struct nn_builder *b = c->e->b;
+    struct ops_value ones[] = {{"shape", .ints = &classes, .count = 1}, {"value", .number = 1}};
+    struct ops_value dim = {"dim", .integer = 0};
+    const struct tensor_view *v = tensor_view_of(b->session, which);
+    tensor_id table = nn_call(b, "full", 0, NULL, NULL, 2, ones);
+    tensor_id in[] = {nn_call(b, "cumsum", 1, &table, NULL, 1, &dim),
+                      nn_reshape(b, which, 1, (int64_t[]){tensor_count(v)})};
+    return nn_call(b, "index_select", 2, in, NULL, 1, &dim);
+}
+
+/* The share of places where the best score is that of the wanted class. */
+static struct nn_value accuracy(const struct nn_call *c)
+{
+    struct nn_builder *b = c->e->b;
+    tensor_id scores = nn_tensor(c, 0), wanted = nn_tensor(c, 1);
+    struct ops_value dim = {"dim", .integer = 1};
+    if (!nn_eval_ok(c->e))
+        return nn_of_tensor(TENSOR_NONE);
+    if (rank_of(c, scores) < 2 || tensor_view_of(b->session, wanted)->dtype != TENSOR_I64)
+        return nn_eval_fail(c->e, "accuracy takes scores [batch, classes, ...] and classes, which "
+                                  "are whole numbers (dtype: int64)");
+    scores = nn_full(b, scores);
+    tensor_id best = nn_call(b, "argmax", 1, &scores, NULL, 1, &dim);
+    if (nn_eval_ok(c->e) &&
+        !tensor_same_shape(tensor_view_of(b->session, best), tensor_view_of(b->session, wanted)))
+        return nn_eval_fail(c->e, "accuracy: there are other numbers of answers and of classes");
+    int64_t classes = nn_eval_ok(c->e) ? nn_dim(b, scores, 1) : 1;
+    tensor_id pair[] = {best, wanted};
+    for (size_t i = 0; i < 2 && nn_eval_ok(c->e); i++)
+        pair[i] = class_numbers(c, classes, pair[i]);
+    if (!nn_eval_ok(c->e))
+        return nn_of_tensor(TENSOR_NONE);
+    tensor_id same = nn_op(b, "equal", 2, pair, NULL, NULL);
+    return nn_of_tensor(nn_op(b, "mean", 1, &same, NULL, NULL));
+}
+
 /* ---- the table -------------------------------------------------------------------------------- */
 
 #define MAX_POOL "x, kernel_size, stride=, padding=0, dilation=1, ceil_mode=False, return_indices="
@@ -589,6 +641,9 @@ static const struct nn_function functions[] = {
     {{"silu", "x"}, activate},
     {{"sigmoid", "x"}, activate},
     {{"tanh", "x"}, activate},
+    {{"binary_cross_entropy", "x, target"}, loss_of},
+    {{"binary_cross_entropy_with_logits", "x, target"}, loss_of},
+    {{"accuracy", "scores, target"}, accuracy},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 

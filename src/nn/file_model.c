@@ -64,8 +64,9 @@ static enum ebb_status check(const struct nn_config *config, struct ebb_error *e
     if (n == file->input_count)
         return EBB_OK;
     const struct nn_file_input *in = &file->inputs[n];
-    return ebb_fail(err, EBB_EINPUT, "%s:%u:%u: inputs.%s: a size is no whole number above 0",
-                    file->path, in->dims[0]->line, in->dims[0]->column, in->name);
+    return ebb_fail(err, EBB_EINPUT,
+                    "%s:%u:%u: inputs.%s: a size is no whole number from 1 to 2^40", file->path,
+                    in->dims[0]->line, in->dims[0]->column, in->name);
 }
 
 /* In a reading of its own: places are those of the model file. */

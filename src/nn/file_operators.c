@@ -94,8 +94,6 @@ static struct nn_value compare(struct nn_eval *e, const char *op, const struct n
                     : is_number(a) && is_number(b)
                         ? !(a->number < b->number) && !(a->number > b->number)
                         : a->kind == b->kind && a->kind == NN_VALUE_NONE;
-    if (a->kind == NN_VALUE_TENSOR || b->kind == NN_VALUE_TENSOR)
-        return nn_eval_fail(e, "tensors are not compared here: only numbers and texts are");
     if (strcmp(op, "==") == 0)
         return nn_boolean(is_equal);
     if (strcmp(op, "!=") == 0)
@@ -112,6 +110,46 @@ static struct nn_value compare(struct nn_eval *e, const char *op, const struct n
 static struct nn_value op1(struct nn_eval *e, const char *op, tensor_id x)
 {
     return nn_of_tensor(nn_op(e->b, op, 1, &x, NULL, NULL));
+}
+
+/* A number becomes a tensor of one. */
+static tensor_id to_tensor(struct nn_eval *e, const struct nn_value *v)
+{
+    int64_t one = 1;
+    struct ops_value values[] = {{"shape", .ints = &one, .count = 1},
+                                 {"value", .number = v->number}};
+    return v->kind == NN_VALUE_TENSOR ? v->tensor : nn_call(e->b, "full", 0, NULL, NULL, 2, values);
+}
+
+static tensor_id op2(struct nn_eval *e, const char *op, tensor_id a, tensor_id b)
+{
+    return nn_op(e->b, op, 2, (tensor_id[]){a, b}, NULL, NULL);
+}
+
+/* 1 where it is so, else 0: from shares (1, a half where both are equal, 0), which are exact. */
+static struct nn_value compare_tensors(struct nn_eval *e, const char *op, const struct nn_value *a,
+                                       const struct nn_value *b)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct nn_value *v = i ? b : a;
+        if (v->kind != NN_VALUE_TENSOR && !is_number(v))
+            return nn_eval_fail(e, "'%s' between %s and %s", op, nn_value_noun(a),
+                                nn_value_noun(b));
+        if (v->kind == NN_VALUE_TENSOR && nn_eval_ok(e) &&
+            tensor_view_of(e->b->session, v->tensor)->dtype == TENSOR_I64)
+            return nn_eval_fail(e, "whole numbers of tensors are not compared here; "
+                                   "accuracy(scores, classes) tells the share that is right");
+    }
+    bool is_less = *op == '<', has_equal = op[1] == '=';
+    tensor_id x = nn_full(e->b, to_tensor(e, is_less ? b : a));
+    tensor_id y = nn_full(e->b, to_tensor(e, is_less ? a : b));
+    tensor_id equal = op2(e, "equal", x, y);
+    if (*op == '=')
+        return nn_of_tensor(equal);
+    if (*op == '!')
+        return nn_operate(e, "-", nn_whole(1), nn_of_tensor(equal));
+    tensor_id half = nn_scale(e->b, equal, has_equal ? 0.5 : -0.5);
+    return nn_of_tensor(nn_add(e->b, op2(e, "greater_half", x, y), half));
 }
 
 static tensor_id shift(struct nn_eval *e, tensor_id x, double v)
@@ -176,6 +214,8 @@ static bool is_comparison(const char *op)
 
 struct nn_value nn_operate(struct nn_eval *e, const char *op, struct nn_value a, struct nn_value b)
 {
+    if (is_comparison(op) && (a.kind == NN_VALUE_TENSOR || b.kind == NN_VALUE_TENSOR))
+        return compare_tensors(e, op, &a, &b);
     if (is_comparison(op))
         return compare(e, op, &a, &b);
     if (a.kind == NN_VALUE_TENSOR && b.kind == NN_VALUE_TENSOR)

@@ -165,6 +165,8 @@ static void next(struct parser *p)
     } else {
         p->kind = T_SIGN;
         p->at++;
+        while (p->at < n && ((unsigned char)s[p->at] & 0xc0) == 0x80) /* of one character */
+            p->at++;
         for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
             if (p->begin + 1 < n && memcmp(s + p->begin, pairs[i], 2) == 0)
                 p->at = p->begin + 2;

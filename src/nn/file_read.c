@@ -483,9 +483,16 @@ static void name_outputs(const struct reader *r)
 static const char loss_words[] = "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss bce_loss "
                                  "bce_with_logits_loss kl_div_loss";
 
-static bool is_loss(const char *text, size_t n)
+/* The op of a loss; torch's functions have longer names for two. NULL: there is none. */
+static const char *loss_op(const char *text, size_t n)
 {
-    return ebb_words_find(loss_words, text, n, NULL);
+    static const char *const twins[][2] = {
+        {"binary_cross_entropy", "bce_loss"},
+        {"binary_cross_entropy_with_logits", "bce_with_logits_loss"}};
+    for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
+        if (n == strlen(twins[i][0]) && memcmp(text, twins[i][0], n) == 0)
+            return twins[i][1];
+    return ebb_words_find(loss_words, text, n, NULL) ? text : NULL;
 }
 
 static void refuse_loss(const struct reader *r, const struct ebb_path *path,
@@ -522,12 +529,12 @@ static void read_losses(const struct reader *r, const struct ebb_path *path,
             ebb_reading_say(r->reading, EBB_FINDING_ERROR, &at, map->keys[i], &text);
         }
         ebb_str_fini(&outputs);
-        if (map->items[i]->kind != EBB_DOC_STRING ||
-            !is_loss(map->items[i]->text, map->items[i]->length))
-            refuse_loss(r, &at, map->items[i]);
+        const struct ebb_doc_node *loss = map->items[i];
+        const char *op = loss->kind == EBB_DOC_STRING ? loss_op(loss->text, loss->length) : NULL;
+        if (!op)
+            refuse_loss(r, &at, loss);
         else if (f->loss_count < NN_PORTS)
-            f->losses[f->loss_count++] =
-                (struct nn_file_loss){map->keys[i]->text, map->items[i]->text};
+            f->losses[f->loss_count++] = (struct nn_file_loss){map->keys[i]->text, op};
     }
 }
 
@@ -539,8 +546,8 @@ static void read_loss(const struct reader *r, const struct ebb_doc_node *node)
         read_losses(r, &path, node);
     } else if (node->kind != EBB_DOC_STRING) {
         refuse_loss(r, &path, node);
-    } else if (is_loss(node->text, node->length)) {
-        f->losses[f->loss_count++] = (struct nn_file_loss){NULL, node->text};
+    } else if (loss_op(node->text, node->length)) {
+        f->losses[f->loss_count++] = (struct nn_file_loss){NULL, loss_op(node->text, node->length)};
     } else if (is_name(node->text, node->length, false)) {
         bool is_output = false;
         for (size_t k = 0; k < f->output_count; k++)

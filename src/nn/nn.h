@@ -210,6 +210,7 @@ struct nn_port {
     const char *name;
     enum nn_port_kind kind;
     bool is_generated; /* nn_generate fills it; otherwise it comes from the data set */
+    bool is_target;    /* an input that losses and metrics alone read: answers do without */
     struct tensor_view view;
 };
 

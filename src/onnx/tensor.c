@@ -322,8 +322,12 @@ static enum ebb_status take_external(struct onnx_reader *r, const struct parts *
                         r->path, t->name);
     EBB_TRY(open_beside(r, p->location, &beside, err));
     size_t length = beside ? beside->length : 0;
-    if (!beside || (p->has_length && p->length != bytes) || p->offset > length ||
-        length - p->offset < bytes)
+    if (p->has_length && p->length != bytes)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: tensor '%s' needs %zu bytes, its external data are %" PRIu64
+                        " bytes of '%s'",
+                        r->path, t->name, bytes, p->length, p->location);
+    if (!beside || p->offset > length || length - p->offset < bytes)
         return ebb_fail(err, EBB_EINPUT,
                         "%s: tensor '%s' needs %zu bytes at byte %" PRIu64
                         " of '%s', which has %zu",

@@ -16,6 +16,7 @@ struct tensor_member { /* of a zip; its bytes where they are stored as they are,
     struct ebb_zip_member zip;
     const char *name;
     const unsigned char *data;
+    bool is_proved; /* its bytes are those that were written */
 };
 struct tensor_zip {
     const char *name; /* of the file, for messages */
@@ -26,8 +27,10 @@ struct tensor_zip {
 /* .pt or .npz into an empty file. */
 enum ebb_status tensor_zip_read(struct tensor_file *file, const char *name, const void *bytes,
                                 size_t length, struct ebb_error *err);
-const struct tensor_member *tensor_zip_find(const struct tensor_zip *zip, const char *name,
-                                            size_t length);
+struct tensor_member *tensor_zip_find(const struct tensor_zip *zip, const char *name,
+                                      size_t length);
+/* Whether `data`, the unpacked bytes, have the checksum that the zip says. */
+bool tensor_zip_prove(const struct tensor_member *member, const unsigned char *data);
 enum ebb_status tensor_npz_write(const char *path, const struct tensor_to_write *items,
                                  size_t count, struct ebb_error *err);
 

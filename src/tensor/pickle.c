@@ -295,7 +295,7 @@ static void persistent(struct machine *m)
     if (!storage_dtype(t->items[1]->text, &v->dtype)) {
         char text[300];
         snprintf(text, sizeof text, "tensors of %.200s are not read here", t->items[1]->text);
-        fail(m, EBB_EUNSUPPORTED, text);
+        fail(m, EBB_EINPUT, text);
         return;
     }
     v->text = t->items[2]->text;
@@ -565,14 +565,19 @@ static bool lies_inside(const struct layout *t, uint64_t bytes, bool *is_empty, 
     return *is_empty || (uint64_t)last < bytes / width;
 }
 
+#define MOST_REPEATED ((size_t)64 << 20) /* bytes of a tensor that is larger than its storage */
+
 /* Row-major copy of a tensor with other strides. */
-static const void *gather(struct machine *m, const struct layout *t, const unsigned char *data)
+static const void *gather(struct machine *m, const struct layout *t, const unsigned char *data,
+                          uint64_t bytes)
 {
-    size_t width = tensor_dtype_bytes(t->dtype), count = 1;
+    size_t width = tensor_dtype_bytes(t->dtype), count = 1, room = (size_t)bytes / width;
     for (int d = 0; d < t->rank; d++)
-        count *= (size_t)t->dims[d];
-    if (count > ((size_t)1 << 40) / width) {
-        fail(m, EBB_EINPUT, "a tensor is too large");
+        count *= (size_t)t->dims[d]; /* lies_inside: no overflow */
+    if (count > room && count > MOST_REPEATED / width) {
+        fail(m, EBB_EINPUT,
+             "a tensor repeats its storage over more than 64 MiB: save a copy "
+             "(contiguous())");
         return NULL;
     }
     unsigned char *to = ebb_arena_alloc(&m->file->arena, count * width + 1);
@@ -598,13 +603,19 @@ static void add_tensor(struct machine *m, const struct value *name, const struct
     bool is_empty, is_plain;
     int n = snprintf(path, sizeof path, "%.*sdata/%.*s", (int)m->folder_length, m->folder,
                      (int)(t->storage->length < 200 ? t->storage->length : 200), t->storage->text);
-    const struct tensor_member *member =
+    struct tensor_member *member =
         n > 0 && n < (int)sizeof path ? tensor_zip_find(m->zip, path, (size_t)n) : NULL;
     if (!member || member->zip.is_packed ||
         !lies_inside(t, member->zip.bytes, &is_empty, &is_plain)) {
         fail(m, EBB_EINPUT, member ? "a tensor leaves its storage" : "a storage is missing");
         return;
     }
+    /* torch writes a checksum unless it is told not to: then it is 0 */
+    if (!member->is_proved && member->zip.sum != 0 && !tensor_zip_prove(member, member->data)) {
+        fail(m, EBB_EINPUT, "a storage was changed: its CRC-32 is another");
+        return;
+    }
+    member->is_proved = true;
     if (memchr(name->text, '\0', name->length) ||
         ebb_strmap_get(&m->file->index, name->text, name->length, NULL)) {
         fail(m, EBB_EINPUT, "a name occurs twice, or holds a zero byte");
@@ -613,7 +624,7 @@ static void add_tensor(struct machine *m, const struct value *name, const struct
     size_t width = tensor_dtype_bytes(t->dtype);
     const void *data = is_empty   ? (const void *)member->data
                        : is_plain ? member->data + (size_t)t->offset * width
-                                  : gather(m, t, member->data);
+                                  : gather(m, t, member->data, member->zip.bytes);
     struct tensor_entry *entry =
         data ? tensor_file_add(m->file, &m->capacity, name->text, name->length, m->err) : NULL;
     if (!entry) {

@@ -235,7 +235,10 @@ static enum ebb_status open_shard(struct tensor_weights *w, const char *index, c
                                   struct ebb_error *err)
 {
     struct ebb_str path = {0};
-    size_t folder = (size_t)(ebb_file_name(index) - index);
+    size_t folder = (size_t)(ebb_file_name(index) - index), n = strlen(name);
+    if (n > 5 && strcmp(name + n - 5, ".json") == 0)
+        return ebb_fail(err, EBB_EINPUT, "%s: '%.100s' is an index again, no file of weights",
+                        index, name);
     if (strchr(name, '/') || !*name || strcmp(name, "..") == 0)
         return ebb_fail(err, EBB_EINPUT, "%s: '%.100s' is no name of a file beside it", index,
                         name);

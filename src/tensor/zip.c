@@ -61,8 +61,7 @@ static enum ebb_status read_directory(const struct source *s, struct ebb_arena *
     }
 }
 
-const struct tensor_member *tensor_zip_find(const struct tensor_zip *zip, const char *name,
-                                            size_t length)
+struct tensor_member *tensor_zip_find(const struct tensor_zip *zip, const char *name, size_t length)
 {
     uint64_t at;
     return ebb_strmap_get(&zip->index, name, length, &at) ? &zip->members[at] : NULL;
@@ -100,12 +99,16 @@ static const unsigned char *unpack(const struct source *s, const struct tensor_m
     return NULL;
 }
 
+bool tensor_zip_prove(const struct tensor_member *m, const unsigned char *data)
+{
+    return (uint32_t)crc32_z(0, data, (z_size_t)m->zip.bytes) == m->zip.sum;
+}
+
 /* The bytes are those that were written. */
 static enum ebb_status prove(const struct source *s, const struct tensor_member *m,
                              const unsigned char *data, struct ebb_error *err)
 {
-    uint32_t sum = (uint32_t)crc32_z(0, data, (z_size_t)m->zip.bytes);
-    return sum == m->zip.sum
+    return tensor_zip_prove(m, data)
                ? EBB_OK
                : wrong(s, m->zip.data, "an array was changed: its CRC-32 is another", err);
 }

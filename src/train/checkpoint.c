@@ -532,29 +532,70 @@ static bool is_fresh(const struct train_init *init, const char *name)
     return false;
 }
 
-enum ebb_status train_trial_import(struct train_trial *t, const struct train_init *init,
-                                   struct ebb_str *list, struct ebb_error *err)
+/* Entries called NAME and `suffix`, into the items that are not fresh. */
+static enum ebb_status import_all(struct train_trial *t, const struct train_init *init,
+                                  const struct tensor_weights *w, const char *suffix,
+                                  struct ebb_error *err)
+{
+    struct ebb_str name = {0};
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; status == EBB_OK && i < t->main.slot_count; i++) {
+        const struct train_slot *slot = &t->main.slots[i];
+        if (slot->kind != TRAIN_ITEM || is_fresh(init, slot->name))
+            continue;
+        ebb_str_clear(&name);
+        ebb_str_printf(&name, "%s%s", slot->name, suffix);
+        status = ebb_str_status(&name, err);
+        const struct tensor_entry *e = tensor_file_find(&w->all, ebb_str_c(&name));
+        if (e && (!*suffix || tensor_same_shape(&e->view, &slot->view)))
+            EBB_THEN(status, import_entry(t, i, e, err));
+    }
+    ebb_str_fini(&name);
+    return status;
+}
+
+static enum ebb_status import_file(struct train_trial *t, const struct train_init *init,
+                                   const char *path, struct ebb_str *list, struct ebb_error *err)
 {
     struct tensor_weights w;
     struct tensor_wanted *wanted = NULL;
     size_t count = 0;
-    EBB_TRY(tensor_weights_open(&w, init->path, &init->changes, err));
+    EBB_TRY(tensor_weights_open(&w, path, &init->changes, err));
     enum ebb_status status = ebb_new(&wanted, t->main.slot_count + 1, sizeof *wanted, err);
     for (size_t i = 0; status == EBB_OK && i < t->main.slot_count; i++)
         if (t->main.slots[i].kind == TRAIN_ITEM)
             wanted[count++] = (struct tensor_wanted){t->main.slots[i].name, &t->main.slots[i].view};
-    EBB_THEN(status, tensor_weights_check(&w, init->path, wanted, count, init->fresh,
-                                          init->fresh_count, list, err));
-    for (size_t i = 0; status == EBB_OK && i < t->main.slot_count; i++) {
-        const struct train_slot *slot = &t->main.slots[i];
-        const struct tensor_entry *e = slot->kind == TRAIN_ITEM && !is_fresh(init, slot->name)
-                                           ? tensor_file_find(&w.all, slot->name)
-                                           : NULL;
-        if (e)
-            status = import_entry(t, i, e, err);
-    }
+    EBB_THEN(status, tensor_weights_check(&w, path, wanted, count, init->fresh, init->fresh_count,
+                                          list, err));
+    EBB_THEN(status, import_all(t, init, &w, "", err));
     ebb_free(wanted);
     tensor_weights_close(&w);
+    return status;
+}
+
+/* Of a checkpoint what its validation measured: averages, where it has them. */
+static enum ebb_status import_averages(struct train_trial *t, const struct train_init *init,
+                                       const char *dir, struct ebb_error *err)
+{
+    struct tensor_weights states;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", dir, files[1]);
+    EBB_TRY(tensor_weights_open(&states, path, NULL, err));
+    enum ebb_status status = import_all(t, init, &states, ".ema", err);
+    tensor_weights_close(&states);
+    return status;
+}
+
+enum ebb_status train_trial_import(struct train_trial *t, const struct train_init *init,
+                                   struct ebb_str *list, struct ebb_error *err)
+{
+    struct ebb_str dir = {0};
+    enum ebb_status status = train_store_find(init->path, &dir, err);
+    bool is_ours = dir.length > 0;
+    EBB_THEN(status, import_file(t, init, is_ours ? ebb_str_c(&dir) : init->path, list, err));
+    if (is_ours)
+        EBB_THEN(status, import_averages(t, init, ebb_str_c(&dir), err));
+    ebb_str_fini(&dir);
     EBB_THEN(status, train_begin_averages(t, err));
     return status;
 }

@@ -230,9 +230,9 @@ static enum ebb_status copy(const struct train_forward *f, size_t i, void *to, c
     return EBB_OK;
 }
 
-enum ebb_status train_forward_load(struct train_forward *f, const char *path,
-                                   const struct tensor_changes *changes, struct ebb_str *note,
-                                   struct ebb_error *err)
+static enum ebb_status load_file(struct train_forward *f, const char *path,
+                                 const struct tensor_changes *changes, struct ebb_str *note,
+                                 struct ebb_error *err)
 {
     struct tensor_weights w;
     EBB_TRY(tensor_weights_open(&w, path, changes, err));
@@ -263,8 +263,8 @@ static enum ebb_status take_average(struct train_forward *f, const struct tensor
     return status;
 }
 
-enum ebb_status train_forward_averages(struct train_forward *f, const char *path,
-                                       struct ebb_error *err)
+static enum ebb_status load_averages(struct train_forward *f, const char *path,
+                                     struct ebb_error *err)
 {
     struct tensor_weights states;
     EBB_TRY(tensor_weights_open(&states, path, NULL, err));
@@ -272,6 +272,27 @@ enum ebb_status train_forward_averages(struct train_forward *f, const char *path
     for (size_t i = 0; i < nn_item_count(&f->builder) && status == EBB_OK; i++)
         status = take_average(f, &states, i, err);
     tensor_weights_close(&states);
+    return status;
+}
+
+enum ebb_status train_forward_load(struct train_forward *f, const char *path,
+                                   const struct tensor_changes *changes, struct ebb_str *note,
+                                   struct ebb_error *err)
+{
+    struct ebb_str dir = {0}, weights = {0}, states = {0};
+    enum ebb_status status = train_store_find(path, &dir, err);
+    bool is_ours = dir.length > 0;
+    ebb_str_printf(&weights, is_ours ? "%s/state/weights.safetensors" : "%s",
+                   is_ours ? ebb_str_c(&dir) : path);
+    ebb_str_printf(&states, "%s/state/optimizer.safetensors", ebb_str_c(&dir));
+    EBB_THEN(status, ebb_str_status(&weights, err));
+    EBB_THEN(status, ebb_str_status(&states, err));
+    EBB_THEN(status, load_file(f, ebb_str_c(&weights), changes, note, err));
+    if (is_ours && access(ebb_str_c(&states), F_OK) == 0)
+        EBB_THEN(status, load_averages(f, ebb_str_c(&states), err));
+    ebb_str_fini(&dir);
+    ebb_str_fini(&weights);
+    ebb_str_fini(&states);
     return status;
 }
 

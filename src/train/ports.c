@@ -37,10 +37,27 @@ static int64_t field_count(const struct data_field *f)
     return (int64_t)(f->bytes / data_dtype_bytes(f->dtype));
 }
 
+/* As many dimensions, apart from those of one, but of other sizes: the numbers stand in another
+ * order (height, width, channels). Fewer or more are joined or taken apart. */
+static bool is_reordered(const struct nn_port *port, int64_t batch, const struct data_field *f)
+{
+    int64_t want[TENSOR_RANK], have[DATA_MAX_RANK];
+    int wants = 0, has = 0;
+    if (port->view.rank < 1 || port->view.dims[0] != batch)
+        return false;
+    for (int d = 1; d < port->view.rank; d++)
+        if (port->view.dims[d] != 1)
+            want[wants++] = port->view.dims[d];
+    for (int d = 0; d < f->rank; d++)
+        if (f->dims[d] != 1)
+            have[has++] = f->dims[d];
+    return wants == has && memcmp(want, have, (size_t)has * sizeof *have) != 0;
+}
+
 bool train_port_fits(const struct nn_port *port, int64_t batch, const struct data_field *f)
 {
     int64_t count = tensor_count(&port->view);
-    if (count != batch * field_count(f))
+    if (count != batch * field_count(f) || is_reordered(port, batch, f))
         return false;
     if (port->view.dtype == TENSOR_F32)
         return f->dtype == DATA_F32 || f->dtype == DATA_U8;
@@ -59,6 +76,17 @@ static enum ebb_status mismatch(const struct nn_port *port, int64_t batch,
         return ebb_fail(err, EBB_EINPUT, "data %s has nothing for the model's '%s' %s", info->name,
                         port->name, shape);
     const struct data_field *f = &info->fields[field];
+    if (is_reordered(port, batch, f) && tensor_count(&port->view) == batch * field_count(f)) {
+        struct tensor_view have;
+        char found[96];
+        tensor_view_init(&have, TENSOR_F32, f->rank, f->dims);
+        return ebb_fail(err, EBB_EINPUT,
+                        "data %s: a sample's '%s' is %s, the model wants '%s' %s for a batch of "
+                        "%lld: the same numbers in another order; store them as the model wants "
+                        "them (numpy.transpose), or permute them in the model",
+                        info->name, f->name, tensor_shape_text(&have, found, sizeof found),
+                        port->name, shape, (long long)batch);
+    }
     return ebb_fail(err, EBB_EINPUT,
                     "data %s: a sample's '%s' has %lld values (%s), the model wants '%s' %s for a "
                     "batch of %lld%s",
@@ -66,6 +94,8 @@ static enum ebb_status mismatch(const struct nn_port *port, int64_t batch,
                     port->name, shape, (long long)batch,
                     is_whole && f->dtype == DATA_F32
                         ? ": whole numbers, as classes and tokens are; store them as integers"
+                    : port->view.dtype == TENSOR_F32 && f->dtype == DATA_I64
+                        ? ": fractions; store them as floats (of a table data.target_kind: numbers)"
                         : "");
 }
 

@@ -336,6 +336,15 @@ enum ebb_status train_build_losses(struct train_build *x, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* One target for a sample, of more than one number or token. */
+static bool is_once(const struct train_build *x)
+{
+    const struct train_step *st = x->step;
+    bool is_tokens = x->o->net->model->task == NN_LANGUAGE_MODEL;
+    return tensor_count(&st->targets[0].view) == x->o->batch &&
+           (!is_tokens || (st->input_count && tensor_count(&st->inputs[0].view) > x->o->batch));
+}
+
 /* What metrics are computed from. */
 static void answers(struct train_build *x)
 {
@@ -344,7 +353,8 @@ static void answers(struct train_build *x)
     if (!x->output_count || !st->target_count)
         return;
     bool is_masked = strcmp(out->name, "mlm") == 0;
-    if (x->o->net->model->task == NN_LANGUAGE_MODEL && !is_masked)
+    st->is_once = is_once(x);
+    if (x->o->net->model->task == NN_LANGUAGE_MODEL && !is_masked && !st->is_once)
         return; /* the loss tells everything */
     if (out->kind == NN_LOGITS && st->targets[0].kind == NN_CLASSES) {
         bool is_row = tensor_view_of(x->s, out->id)->rank == 2;

@@ -59,6 +59,7 @@ struct train_step {
     uint32_t loss_id, part_id, norm_id; /* kept scalars; part: of output 0 alone */
     uint32_t answer_id;
     enum train_answer answer;
+    bool is_once; /* one answer for a sample */
     struct tensor_view answer_view;
     const char *metric_names[NN_PORTS];
     uint32_t metric_ids[NN_PORTS];

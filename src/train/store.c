@@ -179,6 +179,40 @@ static enum ebb_status newest(const char *folder, struct mark *mark, size_t *cou
     return status == EBB_ENOMEM ? status : EBB_OK;
 }
 
+/* dir becomes path/name if that is a whole checkpoint, else stays empty. */
+static enum ebb_status find_one(struct ebb_str *dir, const char *path, const char *name,
+                                struct ebb_error *err)
+{
+    struct ebb_arena arena = {0};
+    ebb_str_printf(dir, "%s%s%s", path, *name ? "/" : "", name);
+    enum ebb_status status = ebb_str_status(dir, err);
+    EBB_THEN(status, train_checkpoint_prove(&arena, ebb_str_c(dir), err));
+    if (status != EBB_OK)
+        ebb_str_clear(dir);
+    ebb_arena_fini(&arena);
+    return status;
+}
+
+enum ebb_status train_store_find(const char *path, struct ebb_str *dir, struct ebb_error *err)
+{
+    struct ebb_names names = {0};
+    struct stat about;
+    ebb_str_clear(dir);
+    ebb_str_printf(dir, "%s/state/train.json", path);
+    bool is_one = !dir->failed && access(ebb_str_c(dir), F_OK) == 0;
+    ebb_str_clear(dir);
+    if (is_one)
+        return find_one(dir, path, "", err);
+    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
+        return EBB_OK;
+    EBB_TRY(list(path, is_checkpoint, &names, err));
+    enum ebb_status status = EBB_OK;
+    for (size_t i = names.count; i-- > 0 && dir->length == 0 && status != EBB_ENOMEM;)
+        status = find_one(dir, path, names.items[i], err);
+    ebb_names_fini(&names);
+    return status;
+}
+
 enum ebb_status train_store_claim(const struct train_trial *t, const char *folder,
                                   struct ebb_error *err)
 {

@@ -265,13 +265,12 @@ void *train_forward_place(const struct train_forward *forward, tensor_id id);
 void *train_forward_item(const struct train_forward *forward, size_t item);
 enum ebb_status train_forward_initialize(struct train_forward *forward, uint64_t seed,
                                          struct ebb_error *err);
-/* *note: what of the file is not used, a line each. */
+/* A file of weights, a folder with one, or a checkpoint (train_store_find), whose averages of opt.ema
+ * take the place of their weights: they are what validation measures. *note: what of the file is
+ * not used, a line each. */
 enum ebb_status train_forward_load(struct train_forward *forward, const char *path,
                                    const struct tensor_changes *changes, struct ebb_str *note,
                                    struct ebb_error *err);
-/* Averages of opt.ema in the states of a checkpoint take the place of their weights. */
-enum ebb_status train_forward_averages(struct train_forward *forward, const char *path,
-                                       struct ebb_error *err);
 enum ebb_status train_forward_run(struct train_forward *forward, struct ebb_error *err);
 
 /* ---- measuring --------------------------------------------------------------------------------- */
@@ -503,6 +502,9 @@ void train_store_unlock(int lock); /* -1: nothing */
  * writers left that were killed is removed. */
 enum ebb_status train_store_claim(const struct train_trial *trial, const char *folder,
                                   struct ebb_error *err);
+/* The checkpoint that a path means: the folder itself, or the newest whole one of those in it. Left
+ * empty: neither; the path is one of weights. */
+enum ebb_status train_store_find(const char *path, struct ebb_str *dir, struct ebb_error *err);
 /* Threads recorded in the newest whole checkpoint, 0 when there is none. */
 int train_store_threads(const char *folder);
 

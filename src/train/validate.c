@@ -223,10 +223,13 @@ static void conclude(struct tally *a, struct train_metrics *m)
     memset(m, 0, sizeof *m);
     m->records = a->records;
     put(m, "validation_loss", a->loss / n);
-    if (t->net.model->task == NN_LANGUAGE_MODEL)
+    bool is_tokens = t->net.model->task == NN_LANGUAGE_MODEL && !t->eval.is_once;
+    if (is_tokens)
         put(m, "validation_perplexity", exp(a->part / n));
-    if (t->net.model->task == NN_LANGUAGE_MODEL && a->seen > 0)
+    if (is_tokens && a->seen > 0)
         put(m, "validation_mlm_accuracy", a->right / a->seen);
+    else if (t->eval.answer == TRAIN_LOGIT && t->eval.is_once)
+        put(m, "validation_accuracy", a->iou / n); /* of one place: right or wrong */
     else if (t->eval.answer == TRAIN_LOGIT || a->counts)
         put(m, "validation_iou", a->iou / n);
     else if (a->seen > 0 && (t->eval.answer == TRAIN_CLASS || t->eval.answer == TRAIN_SCORES))
