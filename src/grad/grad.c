@@ -93,8 +93,8 @@ static void accumulate(struct walk *w, tensor_id to, tensor_id g)
 static void visit(struct walk *w, uint32_t index)
 {
     const struct tensor_node n = tensor_node_at(w->s, index);
-    tensor_id out[TENSOR_PORTS], gout[TENSOR_PORTS], gin[TENSOR_PORTS];
-    bool needs[TENSOR_PORTS], has_gradient = false, is_needed = false;
+    tensor_id out[TENSOR_PORTS], gout[TENSOR_PORTS], gin[TENSOR_PORTS], so_far[TENSOR_PORTS];
+    bool needs[TENSOR_PORTS], has_taken[TENSOR_PORTS], has_gradient = false, is_needed = false;
     for (uint32_t k = 0; k < n.output_count; k++) {
         out[k] = (tensor_id){n.first_output.v + k};
         gout[k] = w->needs[out[k].v] ? w->gradients[out[k].v] : TENSOR_NONE;
@@ -106,6 +106,8 @@ static void visit(struct walk *w, uint32_t index)
         needs[k] = w->needs[n.inputs[k].v];
         is_needed |= needs[k];
         gin[k] = TENSOR_NONE;
+        so_far[k] = w->gradients[n.inputs[k].v];
+        has_taken[k] = false;
     }
     if (!is_needed)
         return;
@@ -119,11 +121,16 @@ static void visit(struct walk *w, uint32_t index)
                              .gout = gout,
                              .needs = needs,
                              .gin = gin,
+                             .so_far = so_far,
+                             .has_taken = has_taken,
                              .attr = n.attr};
     ops_backward(&b);
-    for (uint32_t k = 0; k < n.input_count; k++)
+    for (uint32_t k = 0; k < n.input_count; k++) {
+        if (has_taken[k])
+            w->gradients[n.inputs[k].v] = TENSOR_NONE;
         if (needs[k])
             accumulate(w, n.inputs[k], gin[k]);
+    }
 }
 
 static void seed(struct walk *w, const tensor_id *outputs, const tensor_id *gouts, size_t count)

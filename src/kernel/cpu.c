@@ -77,7 +77,10 @@ bool kernel_cpu_takes(const struct kernel_context *context, enum kernel_family f
 {
     const struct takes t = rules[family];
     const uint8_t *type = types->in_dtype;
-    (void)context, (void)desc;
+    (void)context;
+    if (family == KERNEL_FAMILY_MATMUL &&
+        ((const struct kernel_matmul *)desc)->adds == KERNEL_ADDS_OTHER)
+        return false;
     if (t.rule == PAIR)
         return type[t.first] == KERNEL_BF16 && type[t.first + 1] == KERNEL_BF16 &&
                kernel_has_bf16();

@@ -115,7 +115,7 @@ struct kernel_unary_desc {
     int64_t n;
     int32_t f; /* enum kernel_unary */
     float a, b;
-    int32_t zero;
+    int32_t columns; /* gradients of gelu: not 0: dx is so wide, and its columns are added up */
 };
 
 enum kernel_binary {
@@ -187,6 +187,12 @@ struct kernel_lines_desc { /* over the middle of [outer, n, inner] */
     int32_t is_reverse;
 };
 
+enum kernel_adds {
+    KERNEL_ADDS_NOTHING,
+    KERNEL_ADDS_ITSELF, /* C += A B; float32 only */
+    KERNEL_ADDS_OTHER   /* C = A B + r: dense, of C's shape and type */
+};
+
 /* C = A B (+ bias over the last dimension). Batch dimensions are equal or 1 (broadcast). Strides in
  * elements; one of the last two strides of A and of B is 1; C is contiguous. */
 struct kernel_matmul {
@@ -194,8 +200,8 @@ struct kernel_matmul {
     int32_t out_dtype; /* of C: dtype or F32 */
     int32_t rank;      /* >= 2 */
     int32_t has_bias;  /* float32 [N] */
-    int32_t adds;      /* C += A B; float32 only */
-    int32_t has_relu;  /* C = max(0, A B + bias) */
+    int32_t adds;      /* enum kernel_adds */
+    int32_t has_relu;  /* C = max(0, A B + bias); not with KERNEL_ADDS_OTHER */
     int64_t a_dims[KERNEL_RANK], a_strides[KERNEL_RANK];
     int64_t b_dims[KERNEL_RANK], b_strides[KERNEL_RANK];
     int64_t c_dims[KERNEL_RANK];
@@ -465,7 +471,8 @@ struct kernel_adam_step_desc {
  * weights, weights and biases of norms, loss, scalars, states: always F32.
  *
  *   unary                 x -> y
- *   unary_grad            dy, s [, more] -> dx; more is added to dy first, and the sum rounded
+ *   unary_grad            dy, s [, more] -> dx [, sums]; more is added to dy first, and the sum
+ *                         rounded; sums (F32) of the columns of dx
  *   binary                a, b -> y
  *   mask                  x, m (U8) -> y
  *   where                 m (U8), a, b -> y
@@ -475,7 +482,7 @@ struct kernel_adam_step_desc {
  *   convert               x -> y, each F32, BF16 or F16; or x U8: a byte's share of 255
  *   reduce                x -> y (F32)
  *   lines                 x -> y (F32; argmax I64); gradients: dy, y -> dx (F32)
- *   matmul                a, b [, bias] -> c
+ *   matmul                a, b [, bias] [, r] -> c
  *   conv                  a, b [, bias] -> out
  *   attention             q, k, v [, mask] -> o, lse; packed: x -> o, lse
  *   attention_grad        q, k, v, o, lse, do [, mask] -> dq, dk, dv; packed: x, o, lse, do -> dx
@@ -485,7 +492,7 @@ struct kernel_adam_step_desc {
  *   batch_norm_update     running mean, running var, mean, var [, batches (I64)] -> the running ones
  *                         [, batches], in place
  *   layer_norm            x, [w], [b] -> y, mean (not rms), rstd
- *   layer_norm_grad       dy, x, [w], mean (not rms), rstd -> dx, dw, db
+ *   layer_norm_grad       dy, x, [w], mean (not rms), rstd [, more] -> dx (+ more), dw, db
  *   pool                  x -> y; max: x -> y, winner (U8); max_grad: dy, winner -> dx; index: winner
  *                         -> index (I64)
  *   unpool                x, index (I64) -> y; gradient: dy, index -> dx

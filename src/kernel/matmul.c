@@ -247,16 +247,49 @@ enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_
     return kernel_dnnl_run(c, p, pointer, workspace, err);
 }
 
+/* What is given beside is added behind the product: the bits of both ops, one after the other. */
+static struct kernel_matmul alone(const struct kernel_matmul *m)
+{
+    struct kernel_matmul product = *m;
+    if (m->adds == KERNEL_ADDS_OTHER)
+        product.adds = KERNEL_ADDS_NOTHING;
+    return product;
+}
+
+struct add_job {
+    const float *r;
+    float *c;
+};
+
+KERNEL_CLONES static void add_other(void *argument, int64_t first, int64_t last)
+{
+    const struct add_job *j = argument;
+    const float *restrict r = j->r;
+    float *restrict c = j->c;
+    for (int64_t i = first; i < last; i++)
+        c[i] += r[i];
+}
+
 KERNEL_NEED(matmul)
 {
+    struct kernel_matmul m = alone(desc);
     size_t bytes;
-    EBB_TRY(kernel_matmul_prepare(c, desc, &bytes, err));
+    EBB_TRY(kernel_matmul_prepare(c, &m, &bytes, err));
     need->workspace_bytes = bytes;
     return EBB_OK;
 }
 
 KERNEL_CPU(matmul)
 {
-    return kernel_matmul_run(c, desc, args->in[0], args->in[1], args->in[2], args->out[0],
-                             args->workspace, err);
+    const struct kernel_matmul *d = desc;
+    struct kernel_matmul m = alone(d);
+    EBB_TRY(kernel_matmul_run(c, &m, args->in[0], args->in[1], args->in[2], args->out[0],
+                              args->workspace, err));
+    if (d->adds != KERNEL_ADDS_OTHER)
+        return EBB_OK;
+    struct add_job job = {args->in[3], args->out[0]};
+    int64_t n = 1;
+    for (int i = 0; i < d->rank; i++)
+        n *= d->c_dims[i];
+    return kernel_parallel(c, n, KERNEL_GRAIN, add_other, &job);
 }

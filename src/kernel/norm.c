@@ -7,7 +7,7 @@
 struct layer_job {
     int64_t rows, n;
     float eps;
-    const float *dy, *x, *w, *b, *mean_in, *rstd_in;
+    const float *dy, *x, *w, *b, *mean_in, *rstd_in, *more;
     float *y, *mean, *rstd, *dx, *dw, *db;
     float *partial; /* [blocks][2][n] */
     bool is_rms;
@@ -99,6 +99,8 @@ KERNEL_CLONES static void layer_grad_short_row(const struct layer_job *j, int64_
     sum = j->is_rms ? 0 : sum / (double)n;
     for (int64_t i = 0; i < n && j->dx; i++)
         j->dx[r * n + i] = (float)(m.rstd * (g[i] - sum - xhat[i] * (dot / (double)n)));
+    for (int64_t i = 0; i < n && j->dx && j->more; i++)
+        j->dx[r * n + i] += j->more[r * n + i];
 }
 
 static void layer_body(void *argument, int64_t first, int64_t last)
@@ -172,6 +174,8 @@ KERNEL_CLONES static void layer_grad_row(const struct layer_job *j, int64_t r, f
         float xhat = (x[i] - mean) * rstd, g = w ? dy[i] * w[i] : dy[i];
         dx[i] = rstd * (g - a - xhat * b);
     }
+    for (int64_t i = 0; i < n && j->more; i++)
+        dx[i] += j->more[r * n + i];
 }
 
 static void layer_grad_body(void *argument, int64_t first, int64_t last)
@@ -217,6 +221,7 @@ KERNEL_CPU(layer_norm_grad)
                             .w = args->in[2],
                             .mean_in = args->in[3],
                             .rstd_in = args->in[4],
+                            .more = args->in_count > 5 ? args->in[5] : NULL,
                             .dx = args->out[0],
                             .dw = args->out[1],
                             .db = args->out[2],

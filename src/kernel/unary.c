@@ -140,6 +140,47 @@ KERNEL_CLONES static void backward_sum(void *argument, int64_t first, int64_t la
     }
 }
 
+/* A gradient together with the sums of its columns: what the function's gradient and a sum over rows
+ * would make one after the other. */
+#define COLUMNS 64
+
+struct sums_job {
+    struct unary_job each; /* y: not wanted where NULL */
+    kernel_body backward;
+    int64_t rows, width;
+    float *sums;
+};
+
+KERNEL_CLONES static void add_to_sums(int64_t n, const float *x, double *sums)
+{
+    for (int64_t k = 0; k < n; k++)
+        sums[k] += (double)x[k];
+}
+
+/* COLUMNS of them are one piece of work. */
+static void sums_body(void *argument, int64_t first, int64_t last)
+{
+    const struct sums_job *j = argument;
+    for (int64_t block = first; block < last; block++) {
+        int64_t column = block * COLUMNS, n = kernel_min(COLUMNS, j->width - column);
+        double sums[COLUMNS] = {0};
+        float part[COLUMNS];
+        for (int64_t r = 0; r < j->rows; r++) {
+            int64_t at = r * j->width + column;
+            struct unary_job one = j->each;
+            one.x += at;
+            one.s += at;
+            one.y = part;
+            j->backward(&one, 0, n);
+            add_to_sums(n, part, sums);
+            if (j->each.y)
+                memcpy(j->each.y + at, part, (size_t)n * sizeof *part);
+        }
+        for (int64_t k = 0; k < n; k++)
+            j->sums[column + k] = (float)sums[k];
+    }
+}
+
 KERNEL_CPU(unary_grad)
 {
     const struct kernel_unary_desc *d = desc;
@@ -151,6 +192,11 @@ KERNEL_CPU(unary_grad)
                             .b = d->b};
     if (job.more && d->f != KERNEL_RELU)
         return ebb_fail(err, EBB_EINTERNAL, "unary_grad: a sum goes through a relu alone");
+    if (d->columns && args->out[1]) {
+        struct sums_job sums = {job, table[d->f].backward, d->n / d->columns, d->columns,
+                                args->out[1]};
+        return kernel_parallel(c, (sums.width + COLUMNS - 1) / COLUMNS, 1, sums_body, &sums);
+    }
     if (job.more)
         return kernel_parallel(c, d->n, KERNEL_GRAIN, backward_sum, &job);
     return kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].backward, &job);

@@ -15,6 +15,8 @@ enum { /* rows of the table: functions, their gradients, then the rest */
        ROW_GELU = ROW_BINARY + KERNEL_BINARY_COUNT,
        ROW_MASKED_FILL,
        ROW_DROPOUT_MASK,
+       ROW_GELU_SUMS,
+       ROW_GELU_TANH_SUMS,
        ROW_COUNT
 };
 
@@ -42,6 +44,8 @@ static void describe_unary(const struct ops_views *v, void *desc)
     d->f = v->def->variant;
     d->a = a->a;
     d->b = a->b;
+    if (v->out_count > 1)
+        d->columns = (int32_t)v->out[1].dims[0];
 }
 
 static const bool saves_y[] = {
@@ -255,6 +259,53 @@ static void grad_gate_sum(struct ops_backward *b)
 {
     tensor_id g = ops_relu_grad(b->session, b->gout[0], b->in[1]);
     b->gin[0] = b->gin[2] = g;
+}
+
+/* ---- the gradient of a gelu with the sums of its columns ------------------------------------- */
+
+/* Asked where the gradient of a bias is made. */
+const struct ops_rewrite ops_bias_rewrite = {"bias", OPS_PASS_BIAS, .is_default = false};
+
+static enum ebb_status infer_grad_sums(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct tensor_view *x = i->in[0];
+    EBB_TRY(infer_same(i, err));
+    if (x->rank < 1 || x->dims[x->rank - 1] > INT32_MAX)
+        return ops_wrong(i, err, "rows are needed");
+    ops_out(i, TENSOR_F32, 1, &x->dims[x->rank - 1]);
+    return EBB_OK;
+}
+
+tensor_id ops_gelu_grad_sums(struct tensor_session *s, tensor_id *g)
+{
+    const struct tensor_view v = *tensor_view_of(s, *g);
+    struct tensor_node n = ops_maker(s, *g);
+    const struct ops_def *row = n.def == unary_grad_row(KERNEL_GELU) ? &rows[ROW_GELU_SUMS]
+                                : n.def == unary_grad_row(KERNEL_GELU_TANH)
+                                    ? &rows[ROW_GELU_TANH_SUMS]
+                                    : NULL;
+    if (!row || !ops_has_pass(s, OPS_PASS_BIAS) || v.rank != 2)
+        return TENSOR_NONE;
+    const struct tensor_view *x = tensor_view_of(s, n.first_output);
+    if (x->rank < 1 || x->block || x->dims[x->rank - 1] != v.dims[1] || !ops_is_unread(s, *g))
+        return TENSOR_NONE;
+    tensor_id first = ops_emit(s, row, n.attr, 2, n.inputs);
+    *g = ops_reshape(s, first, v.rank, v.dims);
+    return ops_output(first, 1);
+}
+
+/* Both results are linear in dy: their gradients together go the way of the first. */
+static void grad_grad_sums(struct ops_backward *b)
+{
+    struct tensor_session *s = b->session;
+    tensor_id g = b->gout[0];
+    if (b->gout[1].v) {
+        tensor_id all = ops_expand_to(s, b->gout[1], tensor_view_of(s, b->in[0]));
+        g = g.v ? ops_add(s, g, all) : ops_contiguous(s, all);
+    }
+    struct ops_backward one = *b;
+    one.gout = &g;
+    grad_unary_grad(&one);
 }
 
 static tensor_id build_gelu(struct ops_build *b)
@@ -502,6 +553,15 @@ static const struct scalars slope_default = {0.01f, 0}, alpha_default = {1.0f, 0
                .is_internal = internal,                                                            \
                EACH(3)}
 
+#define GRAD_SUMS(row, id, text)                                                                   \
+    [row] = {                                                                                      \
+        OPS_PRIMITIVE(text, 2, 2, infer_grad_sums, UNARY_GRAD, describe_unary, grad_grad_sums),    \
+        .variant = KERNEL_##id,                                                                    \
+        .is_internal = true,                                                                       \
+        OPS_ATTR(struct scalars, NULL, NULL),                                                      \
+        .low_rule = OPS_LOW_WHOLE,                                                                 \
+        .low_out = 1}
+
 static const struct ops_def rows[ROW_COUNT] = {
     U(NEG, "neg"),
     U(ABS, "abs"),
@@ -564,6 +624,8 @@ static const struct ops_def rows[ROW_COUNT] = {
                          OPS_ATTR(struct scalars, field_value, NULL)},
     [ROW_DROPOUT_MASK] = {OPS_COMPOSITE("dropout_mask", 2, 2, build_dropout_mask),
                           OPS_ATTR(struct scalars, field_p, NULL)},
+    GRAD_SUMS(ROW_GELU_SUMS, GELU, "gelu_grad_sums"),
+    GRAD_SUMS(ROW_GELU_TANH_SUMS, GELU_TANH, "gelu_tanh_grad_sums"),
 };
 
 static const struct ops_def *binary_row(enum kernel_binary f)

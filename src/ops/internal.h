@@ -243,7 +243,10 @@ struct ops_rewrite {
     X(linear_relu)                                                                                 \
     X(over)                                                                                        \
     X(gate)                                                                                        \
-    X(packed)
+    X(packed)                                                                                      \
+    X(residual)                                                                                    \
+    X(addend)                                                                                      \
+    X(bias)
 #define X(name) extern const struct ops_rewrite ops_##name##_rewrite;
 OPS_REWRITES(X)
 #undef X
@@ -252,6 +255,8 @@ OPS_REWRITES(X)
 tensor_id ops_rewrite(const struct ops_build *b);
 /* The node that made x; of views by reshape the one behind them. */
 struct tensor_node ops_maker(const struct tensor_session *s, tensor_id x);
+/* Whether nothing has read x so far, nor what x is a view of by reshape. */
+bool ops_is_unread(const struct tensor_session *s, tensor_id x);
 
 /* Appends a primitive or view; strided inputs are copied where the row wants it. Returns output 0.
  */
@@ -286,6 +291,9 @@ struct ops_entropy { /* attributes of cross_entropy and its relatives */
 };
 /* dx of relu from its result y. */
 tensor_id ops_relu_grad(struct tensor_session *s, tensor_id dy, tensor_id y);
+/* Where *g [rows, n] is the gradient of a gelu that nothing has read: the sums of its columns, made
+ * together with it, and *g is then that one; else TENSOR_NONE. */
+tensor_id ops_gelu_grad_sums(struct tensor_session *s, tensor_id *g);
 
 /* Numbers that casts and conversions know. */
 static inline bool ops_is_number(int64_t dtype)

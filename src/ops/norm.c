@@ -18,6 +18,7 @@ enum {
     ROW_GROUP_NORM,
     ROW_INSTANCE_NORM,
     ROW_RMS_NORM,
+    ROW_LN_GRAD_ADD,
     ROW_COUNT
 };
 
@@ -307,30 +308,48 @@ static void describe_ln(const struct ops_views *v, void *desc)
     struct kernel_layer_norm_desc *d = desc;
     const struct norm_attr *a = v->attr;
     int row = v->def->variant;
-    d->rows = tensor_count(v->in[row == ROW_LN_GRAD || row == ROW_RMS_GRAD]) / a->n;
+    bool is_forward = row == ROW_LN || row == ROW_RMS;
+    d->rows = tensor_count(v->in[is_forward ? 0 : 1]) / a->n;
     d->n = a->n;
     d->eps = a->eps;
     d->is_rms = row == ROW_RMS || row == ROW_RMS_GRAD;
 }
 
-/* dy, x [, mean], rstd [, w] -> dx, dw, db (rms: dx, dw) */
+/* dy, x [, mean], rstd [, w] -> dx, dw, db (rms: dx, dw); with an addition dy, x, mean, rstd, w, more */
 static enum ebb_status infer_ln_grad(struct ops_infer *i, struct ebb_error *err)
 {
     const struct norm_attr *a = i->attr;
     int64_t count = tensor_count(i->in[1]);
     EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    if (i->def->variant == ROW_LN_GRAD_ADD && !tensor_same_shape(i->in[1], i->in[5]))
+        return ops_wrong(i, err, "what is added must have the shape of the input");
     ops_out(i, TENSOR_F32, i->in[1]->rank, i->in[1]->dims);
     ops_out(i, TENSOR_F32, 1, &a->n);
-    if (i->def->variant == ROW_LN_GRAD)
+    if (i->def->variant != ROW_RMS_GRAD)
         ops_out(i, TENSOR_F32, 1, &a->n);
     i->flops = 14.0 * (double)count;
     return EBB_OK;
 }
 
+/* Asked where the gradient of a layer norm is made: its input has other readers, whose gradients are
+ * there already. */
+const struct ops_rewrite ops_addend_rewrite = {"addend", OPS_PASS_ADDEND, .is_default = false};
+
+static bool can_add(const struct ops_backward *b)
+{
+    if (!b->so_far || !b->so_far[0].v || !b->needs[0] || b->in_count < 2 ||
+        !ops_has_pass(b->session, OPS_PASS_ADDEND))
+        return false;
+    const struct tensor_view *x = tensor_view_of(b->session, b->in[0]),
+                             *more = tensor_view_of(b->session, b->so_far[0]);
+    return more->dtype == x->dtype && tensor_same_shape(more, x) && tensor_is_dense(more) &&
+           !more->block;
+}
+
 static void grad_ln(struct ops_backward *b)
 {
-    bool is_rms = b->def->variant == ROW_RMS;
-    tensor_id in[5] = {b->gout[0], b->in[0], b->out[1]};
+    bool is_rms = b->def->variant == ROW_RMS, adds = !is_rms && can_add(b);
+    tensor_id in[6] = {b->gout[0], b->in[0], b->out[1]};
     size_t n = 3;
     if (!b->gout[0].v)
         return;
@@ -338,8 +357,12 @@ static void grad_ln(struct ops_backward *b)
         in[n++] = b->out[2];
     if (b->in_count > 1)
         in[n++] = b->in[1];
-    tensor_id first =
-        ops_emit(b->session, &rows[is_rms ? ROW_RMS_GRAD : ROW_LN_GRAD], b->attr, n, in);
+    if (adds) {
+        in[n++] = b->so_far[0];
+        b->has_taken[0] = true;
+    }
+    int row = is_rms ? ROW_RMS_GRAD : adds ? ROW_LN_GRAD_ADD : ROW_LN_GRAD;
+    tensor_id first = ops_emit(b->session, &rows[row], b->attr, n, in);
     for (size_t k = 0; k < b->in_count; k++) {
         struct tensor_view v = *tensor_view_of(b->session, b->in[k]);
         if (b->needs[k])
@@ -448,6 +471,8 @@ static const struct ops_def rows[ROW_COUNT] = {
     TORCH(ROW_GROUP_NORM, "group_norm", 1, 3, build_group_norm, gn_fields),
     TORCH(ROW_INSTANCE_NORM, "instance_norm", 1, 3, build_group_norm, in_fields),
     TORCH(ROW_RMS_NORM, "rms_norm", 1, 2, build_layer_norm, rms_fields),
+    PRIMITIVE(ROW_LN_GRAD_ADD, "layer_norm_grad_add", 6, 6, infer_ln_grad, LAYER_NORM_GRAD,
+              "014235", NULL, NULL),
 };
 
 const struct ops_family ops_norm_family = {rows, ROW_COUNT};

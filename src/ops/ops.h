@@ -72,6 +72,10 @@ struct ops_backward { /* one node, seen by its gradient rule */
     const tensor_id *gout; /* per output; TENSOR_NONE = zero */
     const bool *needs;     /* per input */
     tensor_id *gin;        /* result; TENSOR_NONE = zero */
+    /* Per input: what its other readers have sent so far (TENSOR_NONE: nothing). A rule that adds it
+     * to gin[k] itself says so in has_taken[k]. Both may be NULL: nobody adds up. */
+    const tensor_id *so_far;
+    bool *has_taken;
     const void *attr;
 };
 void ops_backward(struct ops_backward *b);
@@ -252,6 +256,16 @@ enum ops_pass {
     /* Off at the start: attention on the packed projection as it lies, queries, keys and values side
      * by side in a token: no permuting copies, neither of its gradient; the same bits. */
     OPS_PASS_PACKED = 8192,
+    /* Off at the start: a linear layer and an addition to it in one op. In float32 the same bits; with
+     * numbers of 16 bits the sum is rounded once instead of twice. Not where something has read the
+     * layer's result before the addition; who reads it later has it made for itself. */
+    OPS_PASS_RESIDUAL = 16384,
+    /* Off at the start: the gradient of a layer norm adds what the other readers of its input sent
+     * before. In float32 the same bits; with 16 bits rounded once instead of twice. */
+    OPS_PASS_ADDEND = 32768,
+    /* Off at the start: the gradient of a gelu together with that of the bias before it, the sums of
+     * its columns; the same bits in float32. */
+    OPS_PASS_BIAS = 65536,
 };
 /* Which are on at the start is a matter of the table (kernel_table.rewrites). */
 void ops_backend_set_passes(void *backend, unsigned passes);

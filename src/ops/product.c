@@ -10,6 +10,7 @@ enum {
     ROW_ATTENTION_ROWS,
     ROW_ATTENTION_GRAD,
     ROW_ATTENTION,
+    ROW_LINEAR_ADD,
     ROW_COUNT
 };
 
@@ -58,7 +59,9 @@ static void describe_product(const struct ops_views *v, void *desc)
     m->dtype = v->in[0]->dtype;
     m->out_dtype = c->dtype;
     m->rank = c->rank;
-    m->has_bias = v->in_count > 2;
+    bool adds = v->def->variant == ROW_LINEAR_ADD; /* in[2], before the bias */
+    m->has_bias = v->in_count > 2 + (uint32_t)adds;
+    m->adds = adds ? KERNEL_ADDS_OTHER : KERNEL_ADDS_NOTHING;
     m->has_relu = a->has_relu;
     operand(v->in[0], c->rank, a->ta, m->a_dims, m->a_strides);
     operand(v->in[1], c->rank, a->tb, m->b_dims, m->b_strides);
@@ -137,12 +140,23 @@ static tensor_id build_matmul(struct ops_build *b);
 
 static const struct matmul_attr linear_attr = {.tb = 1};
 
+/* x, w [, bias]; with an addition x, w, what is added [, bias] */
+static size_t bias_at(const struct ops_def *def)
+{
+    return def->variant == ROW_LINEAR_ADD ? 3 : 2;
+}
+
 static enum ebb_status infer_linear2(struct ops_infer *i, struct ebb_error *err)
 {
-    if (i->in_count > 2 && (i->in[2]->dtype != TENSOR_F32 || i->in[2]->rank != 1 ||
-                            i->in[1]->rank != 2 || i->in[2]->dims[0] != i->in[1]->dims[0]))
+    size_t k = bias_at(i->def);
+    const struct tensor_view *bias = i->in_count > k ? i->in[k] : NULL;
+    if (bias && (bias->dtype != TENSOR_F32 || bias->rank != 1 || i->in[1]->rank != 2 ||
+                 bias->dims[0] != i->in[1]->dims[0]))
         return ops_wrong(i, err, "the bias has one F32 number per row of the weights");
-    return infer_product(i, err);
+    EBB_TRY(infer_product(i, err));
+    if (k == 3 && (i->in[2]->dtype != TENSOR_F32 || !tensor_same_shape(i->in[2], &i->out[0])))
+        return ops_wrong(i, err, "what is added must have the shape of the result");
+    return EBB_OK;
 }
 
 static void grad_linear2(struct ops_backward *b)
@@ -150,6 +164,9 @@ static void grad_linear2(struct ops_backward *b)
     struct tensor_session *s = b->session;
     const struct matmul_attr *a = b->attr;
     tensor_id g = a->has_relu ? ops_relu_grad(s, b->gout[0], b->out[0]) : b->gout[0];
+    size_t bias = bias_at(b->def);
+    bool needs_bias = b->in_count > bias && b->needs[bias];
+    tensor_id sums = needs_bias ? ops_gelu_grad_sums(s, &g) : TENSOR_NONE;
     if (b->needs[0])
         b->gin[0] = ops_matmul(s, g, b->in[1], false, false);
     if (b->needs[1]) { /* weights want their gradient in full */
@@ -157,8 +174,10 @@ static void grad_linear2(struct ops_backward *b)
         b->gin[1] =
             ops_emit(s, &rows[ROW_MATMUL], &attr, 2, (tensor_id[]){fit(s, g), fit(s, b->in[0])});
     }
-    if (b->in_count > 2 && b->needs[2])
-        b->gin[2] = ops_reduce_dims(s, "sum", g, 1, false);
+    if (needs_bias)
+        b->gin[bias] = sums.v ? sums : ops_reduce_dims(s, "sum", g, 1, false);
+    if (bias == 3)
+        b->gin[2] = g;
 }
 
 tensor_id ops_linear(struct tensor_session *s, tensor_id x, tensor_id w, tensor_id bias)
@@ -202,6 +221,38 @@ static tensor_id replace_relu(const struct ops_build *b, const struct ops_match 
 
 const struct ops_rewrite ops_linear_relu_rewrite = {"relu", OPS_PASS_RELU, false,
                                                     "relu", match_relu,    replace_relu};
+
+/* A linear layer whose result the addition alone has read, and something else of its shape and type. */
+static bool match_residual(const struct ops_build *b, struct ops_match *m)
+{
+    for (int k = 1; k >= 0; k--) {
+        const struct tensor_view *y = tensor_view_of(b->s, b->in[k]),
+                                 *r = tensor_view_of(b->s, b->in[1 - k]);
+        m->node = ops_maker(b->s, b->in[k]);
+        m->other = b->in[1 - k];
+        const struct matmul_attr *a = m->node.attr;
+        if (m->node.def == &rows[ROW_LINEAR2] && !a->has_relu && y->dtype == r->dtype &&
+            m->other.v != b->in[k].v && tensor_same_shape(y, r) && tensor_is_dense(r) &&
+            !r->block && ops_is_unread(b->s, b->in[k]))
+            return true;
+    }
+    return false;
+}
+
+static tensor_id replace_residual(const struct ops_build *b, const struct ops_match *m)
+{
+    const struct tensor_view v = *tensor_view_of(b->s, b->in[0]);
+    const struct tensor_view flat = *tensor_view_of(b->s, m->node.first_output);
+    tensor_id in[4] = {m->node.inputs[0], m->node.inputs[1],
+                       ops_reshape(b->s, m->other, flat.rank, flat.dims)};
+    if (m->node.input_count > 2)
+        in[3] = m->node.inputs[2];
+    tensor_id y = ops_emit(b->s, &rows[ROW_LINEAR_ADD], m->node.attr, m->node.input_count + 1u, in);
+    return ops_reshape(b->s, y, v.rank, v.dims);
+}
+
+const struct ops_rewrite ops_residual_rewrite = {"residual", OPS_PASS_RESIDUAL, false,
+                                                 "add",      match_residual,    replace_residual};
 
 static tensor_id build_linear(struct ops_build *b)
 {
@@ -473,6 +524,11 @@ static const struct ops_def rows[ROW_COUNT] = {
                             .low_rule = OPS_LOW_WHOLE, .low_out = 7},
     [ROW_ATTENTION] = {OPS_COMPOSITE("attention", 3, 4, build_attention),
                        OPS_ATTR(struct attention_attr, attention_fields, &attention_default)},
+    [ROW_LINEAR_ADD] = {OPS_PRIMITIVE("linear_add", 3, 4, infer_linear2, MATMUL, describe_product,
+                                      grad_linear2),
+                        OPS_ATTR(struct matmul_attr, NULL, NULL), .low_rule = OPS_LOW_WHOLE,
+                        .variant = ROW_LINEAR_ADD, .ins = "0132", .low_out = 1, .strided = 3,
+                        .is_internal = true},
 };
 
 bool ops_is_product(const struct tensor_node *n)

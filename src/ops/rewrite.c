@@ -34,6 +34,26 @@ struct tensor_node ops_maker(const struct tensor_session *s, tensor_id x)
     return n;
 }
 
+bool ops_is_unread(const struct tensor_session *s, tensor_id x)
+{
+    uint32_t node = tensor_producer(s, x), end = tensor_node_count(s), reads = 0, views = 0;
+    tensor_id chain[4] = {x};
+    for (struct tensor_node n = tensor_node_at(s, node);
+         n.def && strcmp(ops_name(n.def), "reshape") == 0; n = tensor_node_at(s, node)) {
+        if (++views == sizeof chain / sizeof *chain)
+            return false;
+        chain[views] = n.inputs[0];
+        node = tensor_producer(s, n.inputs[0]);
+    }
+    for (uint32_t i = node + 1; i < end; i++) {
+        struct tensor_node n = tensor_node_at(s, i);
+        for (uint32_t k = 0; k < n.input_count; k++)
+            for (uint32_t c = 0; c <= views; c++)
+                reads += n.inputs[k].v == chain[c].v;
+    }
+    return reads == views; /* those of the views themselves */
+}
+
 /* ---- names ---------------------------------------------------------------------------------- */
 
 unsigned ops_rewrite_defaults(void)

@@ -408,7 +408,7 @@ TEST(names_of_rewrites__make_sets)
         CHECK(
             strstr(err.message,
                    "allowed: none, layout, norm, winograd, small, head, entropy, relu, over, gate, "
-                   "packed"));
+                   "packed, residual, addend, bias"));
     }
 }
 
