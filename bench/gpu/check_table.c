@@ -102,6 +102,13 @@ BUILD(unary_grad)
         c->d.unary_grad.f = KERNEL_RELU;
         c->in[1].low = -3;
         add_in(c, NUMBER, c->in[0].count, -3, 3);
+    } else if (pick(0, 2) == 0) { /* a gelu with the sums of its columns */
+        int64_t columns = ONE_OF(5, 40, 768, 3072), n = columns * ONE_OF(1, 9, 300, 1111);
+        int f = pick(0, 1) ? KERNEL_GELU : KERNEL_GELU_TANH;
+        c->d.unary_grad = (struct kernel_unary_desc){n, f, 0, 0, (int32_t)columns};
+        c->in[0] = c->in[1] = (struct operand){NUMBER, n, -3, 3, 0};
+        c->out[0].count = n;
+        add_out(c, FLOAT, columns);
     }
 }
 
@@ -289,9 +296,13 @@ BUILD(matmul)
     m->b_strides[r - 1] = tb ? k : 1;
     add_in(c, NUMBER, a_step, -1, 1);
     add_in(c, NUMBER, b_step, -1, 1);
-    if (m->has_bias)
-        add_in(c, FLOAT, columns, -1, 1);
-    add_out(c, m->out_dtype == KERNEL_F32 ? FLOAT : NUMBER, b * rows * columns);
+    enum kind kind = m->out_dtype == KERNEL_F32 ? FLOAT : NUMBER;
+    m->adds = !m->has_relu && pick(0, 2) == 0 ? KERNEL_ADDS_OTHER : KERNEL_ADDS_NOTHING;
+    if (m->has_bias || m->adds)
+        add_in(c, FLOAT, m->has_bias ? columns : 0, -1, 1);
+    if (m->adds)
+        add_in(c, kind, b * rows * columns, -3, 3);
+    add_out(c, kind, b * rows * columns);
 }
 
 BUILD(conv)
@@ -1357,6 +1368,8 @@ static void chain_layer_norm(int dtype, uint64_t seed)
     add_in(&g, FLOAT, d.n, 0.5, 1.5);
     add_in(&g, FLOAT, d.is_rms ? 0 : d.rows, 0, 1);
     add_in(&g, FLOAT, d.rows, 0, 1);
+    if (pick(0, 1)) /* what the input got before */
+        add_in(&g, NUMBER, d.rows * d.n, -1, 1);
     add_out(&g, NUMBER, d.rows * d.n);
     add_out(&g, FLOAT, d.n);
     add_out(&g, FLOAT, d.n);

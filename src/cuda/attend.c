@@ -50,7 +50,7 @@ static struct cuda_attention fast_of(const struct kernel_attention *a)
 
 static int64_t slice_of(const struct kernel_attention *a)
 {
-    int64_t most = MOST_BYTES / (a->tq * a->tk * (int64_t)sizeof(float));
+    int64_t one = a->tq * a->tk * (int64_t)sizeof(float), most = one ? MOST_BYTES / one : 1;
     most = most < 1 ? 1 : most;
     return a->rows < most ? a->rows : most;
 }
@@ -181,7 +181,7 @@ static enum ebb_status multiply(struct cuda_products *products, const struct ker
                                 const void *right, void *to, void *workspace, struct ebb_error *err)
 {
     struct cuda_product p = make(a, w, rows, dtype);
-    return cuda_product_run(products, &p, left, right, NULL, to, workspace, err);
+    return cuda_product_run(products, &p, left, right, NULL, NULL, to, workspace, err);
 }
 
 /* Part `part` of the packed [B, T, parts, H, d] to or from [B, H, T, d]. */

@@ -2,6 +2,7 @@
  *
  * A block has STRIP columns (eight per lane) and TILE rows; its eight warps take every eighth row, their sums are added
  * in the order of the warps, tiles in their order. */
+#include "cuda/typed.cuh"
 #include "cuda/unary.cuh"
 
 #define WARPS 8
@@ -9,7 +10,7 @@
 #define TILE 256  /* rows: 1,536 blocks at 32,768 x 3,072, sums of 1.5 MiB */
 #define AHEAD(is_gradient) ((is_gradient) ? 2 : 4) /* rows in flight per warp */
 
-/* Bytes: plain rows * n * size; with a gradient 3 rows * n * size. */
+/* Bytes: plain rows * n * size; with a gradient 3 rows * n * size (dx NULL: 2, the sums have the same bits). */
 template <class T, int F, bool IS_GRADIENT>
 __global__ void __launch_bounds__(32 * WARPS, IS_GRADIENT ? 3 : 2)
     columns_tile(int64_t rows, int64_t n, const T *__restrict__ dy, const T *__restrict__ x,
@@ -44,7 +45,12 @@ __global__ void __launch_bounds__(32 * WARPS, IS_GRADIENT ? 3 : 2)
 #pragma unroll
                         for (int i = 0; i < 8; i++)
                             g[a].v[i] *= unary_slope<T, F>(v[a].v[i]);
-                        g[a] = device_store_rounded(dx + r * n + column, g[a]);
+                        if (dx)
+                            g[a] = device_store_rounded(dx + r * n + column, g[a]);
+                        else
+#pragma unroll
+                            for (int i = 0; i < 8; i++)
+                                g[a].v[i] = device_round<T>(g[a].v[i]);
                     }
 #pragma unroll
                     for (int i = 0; i < 8; i++)
@@ -131,6 +137,73 @@ static int grad_sums(enum cuda_unary f, int64_t rows, int64_t n, const void *dy,
     default:
         return (int)cudaErrorInvalidValue;
     }
+}
+
+/* Any type, width and alignment: a thread has a column of a tile. partial may be NULL. */
+template <int F>
+__global__ void __launch_bounds__(256)
+    columns_any(int64_t rows, int64_t n, struct cuda_in dy, struct cuda_in s, struct cuda_out dx,
+                float *__restrict__ partial)
+{
+    int64_t column = (int64_t)blockIdx.x * 256 + threadIdx.x;
+    int64_t first = (int64_t)blockIdx.y * TILE, last = first + TILE < rows ? first + TILE : rows;
+    if (column >= n)
+        return;
+    float sum = 0;
+    for (int64_t row = first; row < last; row++) {
+        int64_t i = row * n + column;
+        float g = typed_get(dy, i) * unary_slope<float, F>(typed_get(s, i));
+        if (dx.dtype == KERNEL_BF16)
+            g = __bfloat162float(__float2bfloat16_rn(g));
+        else if (dx.dtype == KERNEL_F16)
+            g = __half2float(__float2half_rn(g));
+        if (dx.p)
+            typed_put(dx, i, g);
+        sum += g;
+    }
+    if (partial)
+        partial[blockIdx.y * n + column] = sum;
+}
+
+template <int F>
+static int any(const struct kernel_unary_desc *d, struct cuda_in dy, struct cuda_in s,
+               struct cuda_out dx, float *sums, void *workspace, cudaStream_t stream)
+{
+    int64_t n = d->columns, rows = d->n / n;
+    dim3 grid((unsigned)((n + 255) / 256), (unsigned)tiles_of(rows));
+    float *partial = sums ? (float *)workspace : NULL;
+    columns_any<F><<<grid, 256, 0, stream>>>(rows, n, dy, s, dx, partial);
+    if (sums)
+        columns_total<<<(unsigned)((n + 31) / 32), 256, 0, stream>>>(tiles_of(rows), n, partial,
+                                                                     sums);
+    return (int)cudaGetLastError();
+}
+
+extern "C" size_t cuda_unary_grad_workspace(const struct kernel_unary_desc *d)
+{
+    return d->columns ? cuda_columns_workspace(d->n / d->columns, d->columns) : 0;
+}
+
+extern "C" int cuda_unary_grad_columns(const struct kernel_unary_desc *d, struct cuda_in dy,
+                                       struct cuda_in s, struct cuda_out dx, float *sums,
+                                       void *workspace, cuda_stream stream)
+{
+    int64_t rows = d->n / d->columns;
+    if ((d->f != KERNEL_GELU && d->f != KERNEL_GELU_TANH) || tiles_of(rows) > 65535)
+        return (int)cudaErrorInvalidValue;
+    if (rows == 0)
+        return sums ? (int)cudaMemsetAsync(sums, 0, (size_t)d->columns * sizeof *sums, stream) : 0;
+    bool is_aligned = cuda_is_aligned(dy.p) && cuda_is_aligned(s.p) && cuda_is_aligned(dx.p);
+    bool is_one = dy.dtype == dx.dtype && s.dtype == dx.dtype && dx.dtype != KERNEL_F16;
+    bool is_fast = is_aligned && is_one && d->columns % 8 == 0;
+    if (is_fast && !sums)
+        return cuda_each_unary_grad(d->f, d->n, d->a, d->b, dy, s, dx, stream);
+    if (is_fast)
+        return cuda_unary_grad_sums(d->f == KERNEL_GELU ? CUDA_GELU : CUDA_GELU_TANH, rows,
+                                    d->columns, dx.dtype == KERNEL_BF16 ? CUDA_BF16 : CUDA_F32,
+                                    dy.p, s.p, dx.p, sums, workspace, stream);
+    return d->f == KERNEL_GELU ? any<CUDA_GELU>(d, dy, s, dx, sums, workspace, stream)
+                               : any<CUDA_GELU_TANH>(d, dy, s, dx, sums, workspace, stream);
 }
 
 extern "C" int cuda_unary_grad_sums(enum cuda_unary f, int64_t rows, int64_t n,

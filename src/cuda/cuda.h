@@ -95,7 +95,7 @@ size_t cuda_columns_workspace(int64_t rows, int64_t n);
 /* sums[n] = sum over rows of x [rows, n]; n a multiple of 8. Reads x. */
 int cuda_column_sums(int64_t rows, int64_t n, enum cuda_dtype dtype, const void *x, float *sums,
                      void *workspace, cuda_stream stream);
-/* dx = f'(x) dy and the column sums of dx as stored: the bits of cuda_unary_grad and cuda_column_sums. */
+/* dx = f'(x) dy and the column sums of dx as stored: the bits of cuda_unary_grad and cuda_column_sums. dx may be NULL. */
 int cuda_unary_grad_sums(enum cuda_unary f, int64_t rows, int64_t n, enum cuda_dtype dtype,
                          const void *dy, const void *x, void *dx, float *sums, void *workspace,
                          cuda_stream stream);

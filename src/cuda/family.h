@@ -59,6 +59,10 @@ int cuda_each_unary(int f, int64_t n, float a, float b, struct cuda_in x, struct
                     cuda_stream stream);
 int cuda_each_unary_grad(int f, int64_t n, float a, float b, struct cuda_in dy, struct cuda_in s,
                          struct cuda_out dx, cuda_stream stream);
+/* The same of a gelu [n / columns, columns], and the sums of its columns (columns.cu). dx or sums may be missing. */
+size_t cuda_unary_grad_workspace(const struct kernel_unary_desc *d);
+int cuda_unary_grad_columns(const struct kernel_unary_desc *d, struct cuda_in dy, struct cuda_in s,
+                            struct cuda_out dx, float *sums, void *workspace, cuda_stream stream);
 /* (dy + more) where y > 0, else 0. */
 int cuda_each_gate_sum(int64_t n, struct cuda_in dy, struct cuda_in more, struct cuda_in y,
                        struct cuda_out dx, cuda_stream stream);
@@ -166,8 +170,8 @@ int cuda_any_layer_norm(const struct kernel_layer_norm_desc *d, struct cuda_in x
                         cuda_stream stream);
 int cuda_any_layer_norm_grad(const struct kernel_layer_norm_desc *d, struct cuda_in dy,
                              struct cuda_in x, const float *w, const float *mean, const float *rstd,
-                             struct cuda_out dx, float *dw, float *db, void *workspace,
-                             cuda_stream stream);
+                             struct cuda_in more, struct cuda_out dx, float *dw, float *db,
+                             void *workspace, cuda_stream stream);
 size_t cuda_any_batch_norm_workspace(const struct kernel_batch_norm *d);
 int cuda_any_batch_norm_stats(const struct kernel_batch_norm *d, struct cuda_in x, float *mean,
                               float *var, void *workspace, cuda_stream stream);

@@ -91,7 +91,7 @@ enum ebb_status cuda_product_entropy_need(struct cuda_products *products,
     uint64_t hash = 0, one;
     for (int w = LOGITS; w <= (is_grad ? TO_W : LOGITS); w++)
         for (int rest = 0; rest < 2; rest++) {
-            int64_t rows = rest ? d->n % full : full;
+            int64_t rows = rest && full ? d->n % full : full;
             if (rows == 0)
                 continue;
             for (int adds = 0; adds <= (w == TO_W); adds++) {
@@ -137,8 +137,8 @@ enum ebb_status cuda_product_entropy_run(struct cuda_products *products,
     for (int64_t at = 0; at < d->n; at += full) {
         h.rows = d->n - at < full ? d->n - at : full;
         struct cuda_product p = product_of(d, dtype, LOGITS, h.rows, false);
-        EBB_TRY(
-            cuda_product_run(products, &p, x + at * row, args->in[1], NULL, s.logits, s.rest, err));
+        EBB_TRY(cuda_product_run(products, &p, x + at * row, args->in[1], NULL, NULL, s.logits,
+                                 s.rest, err));
         EBB_TRY(
             check(cuda_head_rows(&h, s.logits, target + at, s.losses + at, lse + at, stream), err));
     }
@@ -168,16 +168,16 @@ enum ebb_status cuda_product_entropy_grad_run(struct cuda_products *products,
         struct cuda_product logits = product_of(d, dtype, LOGITS, h.rows, false),
                             to_x = product_of(d, dtype, TO_X, h.rows, false),
                             to_w = product_of(d, dtype, TO_W, h.rows, at > 0);
-        EBB_TRY(
-            cuda_product_run(products, &logits, block, args->in[2], NULL, s.logits, s.rest, err));
+        EBB_TRY(cuda_product_run(products, &logits, block, args->in[2], NULL, NULL, s.logits,
+                                 s.rest, err));
         EBB_TRY(
             check(cuda_head_slope(&h, s.logits, target + at, lse + at, s.numbers, stream), err));
         if (dx)
-            EBB_TRY(cuda_product_run(products, &to_x, s.logits, args->in[2], NULL, dx + at * row,
-                                     s.rest, err));
+            EBB_TRY(cuda_product_run(products, &to_x, s.logits, args->in[2], NULL, NULL,
+                                     dx + at * row, s.rest, err));
         if (args->out[1])
-            EBB_TRY(cuda_product_run(products, &to_w, s.logits, block, NULL, args->out[1], s.rest,
-                                     err));
+            EBB_TRY(cuda_product_run(products, &to_w, s.logits, block, NULL, NULL, args->out[1],
+                                     s.rest, err));
     }
     return EBB_OK;
 }
@@ -209,16 +209,16 @@ enum ebb_status cuda_product_entropy_step_run(struct cuda_products *products,
                                  .ignore_index = d->ignore_index,
                                  .dtype = dtype == KERNEL_BF16 ? CUDA_BF16 : CUDA_F32,
                                  .scale_at = s.numbers + 1};
-        EBB_TRY(
-            cuda_product_run(products, &logits, block, args->in[1], NULL, s.logits, s.rest, err));
+        EBB_TRY(cuda_product_run(products, &logits, block, args->in[1], NULL, NULL, s.logits,
+                                 s.rest, err));
         EBB_TRY(
             check(cuda_entropy_grad(&e, s.logits, target + at, s.losses + at, NULL, stream), err));
         if (dx)
-            EBB_TRY(cuda_product_run(products, &to_x, s.logits, args->in[1], NULL, dx + at * row,
-                                     s.rest, err));
+            EBB_TRY(cuda_product_run(products, &to_x, s.logits, args->in[1], NULL, NULL,
+                                     dx + at * row, s.rest, err));
         if (args->out[2])
-            EBB_TRY(cuda_product_run(products, &to_w, s.logits, block, NULL, args->out[2], s.rest,
-                                     err));
+            EBB_TRY(cuda_product_run(products, &to_w, s.logits, block, NULL, NULL, args->out[2],
+                                     s.rest, err));
     }
     return args->out[0] ? check(cuda_head_end(d->n, s.losses, s.numbers, args->out[0], stream), err)
                         : EBB_OK;

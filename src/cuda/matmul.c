@@ -71,7 +71,7 @@ static struct cuda_product product_of(const struct kernel_matmul *m, const struc
     p.out_dtype = m->out_dtype;
     p.has_bias = m->has_bias != 0;
     p.has_relu = m->has_relu != 0;
-    p.adds = m->adds != 0;
+    p.adds = m->adds;
     p.alpha = 1.0f;
     p.alignment = is_aligned && is_even(m, w) ? 16 : (int32_t)cuda_dtype_bytes(m->dtype);
     return p;
@@ -114,9 +114,9 @@ enum ebb_status cuda_matmul_run(struct cuda_products *products, const struct ker
 {
     struct batches w = batches_of(m);
     bool is_aligned = cuda_is_aligned(args->in[0]) && cuda_is_aligned(args->in[1]) &&
-                      cuda_is_aligned(args->out[0]);
+                      cuda_is_aligned(args->out[0]) && cuda_is_aligned(args->in[3]);
     struct cuda_product p = product_of(m, &w, is_aligned);
-    const unsigned char *a = args->in[0], *b = args->in[1];
+    const unsigned char *a = args->in[0], *b = args->in[1], *r = args->in[3];
     unsigned char *c = args->out[0], *workspace = args->workspace;
     const void *bias = args->in[2];
     int64_t in = (int64_t)cuda_dtype_bytes(m->dtype), out = (int64_t)cuda_dtype_bytes(m->out_dtype);
@@ -141,8 +141,8 @@ enum ebb_status cuda_matmul_run(struct cuda_products *products, const struct ker
             ob += at[k] * w.b[k];
             oc += at[k] * w.c[k];
         }
-        EBB_TRY(cuda_product_run(products, &p, a + oa * in, b + ob * in, bias, c + oc * out,
-                                 workspace, err));
+        EBB_TRY(cuda_product_run(products, &p, a + oa * in, b + ob * in, bias,
+                                 r ? r + oc * out : NULL, c + oc * out, workspace, err));
         while (d >= 0 && ++at[d] == w.dims[d])
             at[d--] = 0;
         if (d < 0)

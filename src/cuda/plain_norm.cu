@@ -74,7 +74,7 @@ extern "C" int cuda_any_layer_norm(const struct kernel_layer_norm_desc *d, struc
 
 __global__ void __launch_bounds__(THREADS)
     layer_grad_rows(kernel_layer_norm_desc d, struct cuda_in dy, struct cuda_in x,
-                    const float *__restrict__ w, struct cuda_out dx)
+                    const float *__restrict__ w, struct cuda_in more, struct cuda_out dx)
 {
     int64_t row = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / 32, base = row * d.n;
     int lane = threadIdx.x % 32;
@@ -92,7 +92,8 @@ __global__ void __launch_bounds__(THREADS)
     for (int64_t i = lane; i < d.n; i += 32) {
         double g = (double)typed_get(dy, base + i) * (w ? (double)w[i] : 1.0);
         double normal = ((double)typed_get(x, base + i) - m.mean) * m.rstd;
-        typed_put(dx, base + i, (float)(m.rstd * (g - sum - normal * dot)));
+        float v = (float)(m.rstd * (g - sum - normal * dot));
+        typed_put(dx, base + i, more.p ? v + typed_get(more, base + i) : v);
     }
 }
 
@@ -155,25 +156,26 @@ extern "C" size_t cuda_any_layer_norm_grad_workspace(const struct kernel_layer_n
 
 extern "C" int cuda_any_layer_norm_grad(const struct kernel_layer_norm_desc *d, struct cuda_in dy,
                                         struct cuda_in x, const float *w, const float *mean,
-                                        const float *rstd, struct cuda_out dx, float *dw, float *db,
-                                        void *workspace, cuda_stream stream)
+                                        const float *rstd, struct cuda_in more, struct cuda_out dx,
+                                        float *dw, float *db, void *workspace, cuda_stream stream)
 {
     struct cuda_norm fast = {d->rows, d->n, d->eps, instance_of(x.dtype)};
     if (d->rows * d->n == 0)
         return 0;
     bool is_aligned = cuda_is_aligned(x.p) && cuda_is_aligned(dy.p) && cuda_is_aligned(dx.p) &&
-                      cuda_is_aligned(w);
+                      cuda_is_aligned(w) && cuda_is_aligned(more.p);
     if (!d->is_rms && w && d->n % 8 == 0 && d->n > 64 && d->n <= 8192 && is_aligned &&
-        x.dtype == dx.dtype && dy.dtype == dx.dtype && x.dtype != KERNEL_F16) {
+        x.dtype == dx.dtype && dy.dtype == dx.dtype && x.dtype != KERNEL_F16 &&
+        (!more.p || more.dtype == dx.dtype)) {
         char *at = (char *)workspace;
         float *spare_dw = (float *)at, *spare_db = (float *)(at + cuda_align((size_t)d->n * 4));
-        return cuda_layer_norm_grad(&fast, dy.p, x.p, NULL, w, mean, rstd, dx.p, dw ? dw : spare_dw,
-                                    db ? db : spare_db, at + 2 * cuda_align((size_t)d->n * 4),
-                                    stream);
+        return cuda_layer_norm_grad(&fast, dy.p, x.p, more.p, w, mean, rstd, dx.p,
+                                    dw ? dw : spare_dw, db ? db : spare_db,
+                                    at + 2 * cuda_align((size_t)d->n * 4), stream);
     }
     if (dx.p)
         layer_grad_rows<<<(unsigned)((d->rows * 32 + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
-            *d, dy, x, w, dx);
+            *d, dy, x, w, more, dx);
     if (dw || db) {
         int64_t tiles = tiles_of(d->rows), columns = (d->n + THREADS - 1) / THREADS;
         if (tiles > 65535)
@@ -373,7 +375,8 @@ extern "C" int cuda_any_batch_norm(const struct kernel_batch_norm *d, struct cud
     bool is_aligned = cuda_is_aligned(x.p) && cuda_is_aligned(y.p) && cuda_is_aligned(r.p) &&
                       cuda_is_aligned(w) && cuda_is_aligned(b) && cuda_is_aligned(mean) &&
                       cuda_is_aligned(var);
-    if (is_last(d) && w && b && is_aligned && x.dtype == y.dtype && x.dtype != KERNEL_F16)
+    if (is_last(d) && w && b && is_aligned && x.dtype == y.dtype && x.dtype != KERNEL_F16 &&
+        (!d->has_add || r.dtype == x.dtype))
         return cuda_batch_norm_apply(&fast, x.p, d->has_add ? r.p : NULL, mean, var, w, b, y.p,
                                      stream);
     if (d->n * d->channels * d->spatial > 0)

@@ -185,7 +185,11 @@ void cuda_product_key(const struct cuda_product *p, char key[CUDA_PRODUCT_KEY])
              name_of(p->dtype), name_of(p->out_dtype), p->m, p->n, p->k, p->batch,
              p->is_a_turned ? "t" : "", p->a_ld, p->is_b_turned ? "t" : "", p->b_ld, p->c_ld,
              p->a_step, p->b_step, p->c_step, p->alignment, p->has_bias ? "+bias" : "",
-             p->has_relu ? "+relu" : "", p->adds ? "+c" : "", (double)p->alpha);
+             p->has_relu ? "+relu" : "",
+             p->adds == KERNEL_ADDS_OTHER ? "+r"
+             : p->adds                    ? "+c"
+                                          : "",
+             (double)p->alpha);
 }
 
 void cuda_product_spell(uint64_t version, const cublasLtMatmulAlgo_t *algorithm,
@@ -301,17 +305,18 @@ uint64_t cuda_products_version(const struct cuda_products *s)
 }
 
 enum ebb_status cuda_product_run(struct cuda_products *s, const struct cuda_product *p,
-                                 const void *a, const void *b, const void *bias, void *c,
-                                 void *workspace, struct ebb_error *err)
+                                 const void *a, const void *b, const void *bias, const void *other,
+                                 void *c, void *workspace, struct ebb_error *err)
 {
     struct cuda_answer *found;
+    const void *added = p->adds == KERNEL_ADDS_OTHER ? other : c;
     float beta = p->adds ? 1.0f : 0.0f;
     EBB_TRY(find(s, p, &found, err));
     if (p->has_bias)
         EBB_TRY(check(s->MatmulDescSetAttribute(found->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                                 sizeof bias),
                       "bias", err));
-    return check(s->Matmul(s->handle, found->op, &p->alpha, b, found->a, a, found->b, &beta, c,
+    return check(s->Matmul(s->handle, found->op, &p->alpha, b, found->a, a, found->b, &beta, added,
                            found->c, c, found->c, &found->algorithm, workspace,
                            cuda_product_workspace(p), s->stream),
                  "product", err);

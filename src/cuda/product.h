@@ -12,7 +12,7 @@
 struct cuda_products; /* handle, answers */
 struct profile;
 
-/* C [m, n] = alpha A B (+ C) (+ bias) (relu): rows one after the other, `ld` elements from row to row; A is stored as
+/* C [m, n] = alpha A B (+ C, or another one that lies like it) (+ bias) (relu): rows one after the other, `ld` elements from row to row; A is stored as
  * [k, m] where turned, B as [n, k]. Without padding: the bytes are the key of the answer. */
 struct cuda_product {
     int64_t m, n, k, batch;
@@ -20,7 +20,8 @@ struct cuda_product {
     int32_t is_a_turned, is_b_turned;
     int32_t dtype, out_dtype; /* enum kernel_dtype */
     int32_t has_bias;         /* of the type of the result */
-    int32_t has_relu, adds;
+    int32_t has_relu;
+    int32_t adds;      /* enum kernel_adds */
     int32_t alignment; /* bytes that divide every address: 16, or an element's */
     float alpha;
     int32_t zero;
@@ -41,9 +42,10 @@ cuda_products_version(const struct cuda_products *products); /* of the library; 
 /* kernel_table.algorithms (tune.c). */
 enum ebb_status cuda_products_rows(struct cuda_products *products, bool measures,
                                    kernel_row_sink *add, void *to, struct ebb_error *err);
+/* other: KERNEL_ADDS_OTHER. */
 enum ebb_status cuda_product_run(struct cuda_products *products, const struct cuda_product *p,
-                                 const void *a, const void *b, const void *bias, void *c,
-                                 void *workspace, struct ebb_error *err);
+                                 const void *a, const void *b, const void *bias, const void *other,
+                                 void *c, void *workspace, struct ebb_error *err);
 
 /* ---- families that are products (matmul.c, attend.c, head.c) ------------------------------------------- */
 

@@ -69,15 +69,23 @@ static bool takes_one(const struct kernel_args *types, uint32_t first, uint32_t 
     return true;
 }
 
+/* Two of one type and a bias. */
+static bool takes_pair(const struct kernel_args *types)
+{
+    return takes_one(types, 0, 2) && (types->in_count < 3 || types->in_dtype[2] == KERNEL_F32);
+}
+
 static bool takes_product(const void *desc, const struct kernel_args *types)
 {
-    (void)desc;
-    return takes_one(types, 0, 2) && (types->in_count < 3 || types->in_dtype[2] == KERNEL_F32);
+    const struct kernel_matmul *m = desc;
+    return takes_pair(types) &&
+           (m->adds != KERNEL_ADDS_OTHER || types->in_dtype[3] == types->out_dtype[0]);
 }
 
 static bool takes_conv(const void *desc, const struct kernel_args *types)
 {
-    return takes_product(desc, types) && types->in_dtype[0] != KERNEL_F16;
+    (void)desc;
+    return takes_pair(types) && types->in_dtype[0] != KERNEL_F16;
 }
 
 static bool takes_attention(const void *desc, const struct kernel_args *types)
@@ -107,6 +115,12 @@ static bool takes_norm(const void *desc, const struct kernel_args *types)
 {
     (void)desc;
     return takes_f32(types, 1, 5);
+}
+
+static bool takes_layer_grad(const void *desc, const struct kernel_args *types)
+{
+    (void)desc;
+    return takes_f32(types, 2, 5);
 }
 
 static bool takes_norm_grad(const void *desc, const struct kernel_args *types)
@@ -148,6 +162,7 @@ typedef enum ebb_status need_rule(struct kernel_context *c, const void *desc,
         return EBB_OK;                                                                             \
     }
 
+NEED_BYTES(unary_grad, cuda_unary_grad_workspace(desc))
 NEED_BYTES(reduce, cuda_fold_workspace(desc))
 NEED_BYTES(index, cuda_index_workspace(desc))
 NEED_BYTES(loss, cuda_loss_workspace(desc))
@@ -234,7 +249,9 @@ typedef struct kernel_fill_desc fill_desc;
 
 RUN(unary, unary_desc, cuda_each_unary(d->f, d->n, d->a, d->b, in(a, 0), out(a, 0), c->stream))
 RUN(unary_grad, unary_desc,
-    !in(a, 2).p
+    d->columns ? cuda_unary_grad_columns(d, in(a, 0), in(a, 1), out(a, 0), out_f32(a, 1),
+                                         a->workspace, c->stream)
+    : !in(a, 2).p
         ? cuda_each_unary_grad(d->f, d->n, d->a, d->b, in(a, 0), in(a, 1), out(a, 0), c->stream)
     : d->f == KERNEL_RELU
         ? cuda_each_gate_sum(d->n, in(a, 0), in(a, 2), in(a, 1), out(a, 0), c->stream)
@@ -268,7 +285,8 @@ RUN(layer_norm, struct kernel_layer_norm_desc,
                         out_f32(a, 2), c->stream))
 RUN(layer_norm_grad, struct kernel_layer_norm_desc,
     cuda_any_layer_norm_grad(d, in(a, 0), in(a, 1), in_f32(a, 2), in_f32(a, 3), in_f32(a, 4),
-                             out(a, 0), out_f32(a, 1), out_f32(a, 2), a->workspace, c->stream))
+                             in(a, 5), out(a, 0), out_f32(a, 1), out_f32(a, 2), a->workspace,
+                             c->stream))
 RUN(pool, struct kernel_pool_desc,
     cuda_window_pool(d, in(a, 0), in(a, 1).p, out(a, 0), out(a, 1).p, c->stream))
 RUN(unpool, struct kernel_unpool_desc,
@@ -384,6 +402,7 @@ static run_rule *const runs[KERNEL_FAMILIES] = {
 };
 
 static need_rule *const needs[KERNEL_FAMILIES] = {
+    [KERNEL_FAMILY_UNARY_GRAD] = need_unary_grad,
     [KERNEL_FAMILY_REDUCE] = need_reduce,
     [KERNEL_FAMILY_MATMUL] = need_matmul,
     [KERNEL_FAMILY_CONV] = need_conv,
@@ -411,7 +430,7 @@ static takes_rule *const rules[KERNEL_FAMILIES] = {
     [KERNEL_FAMILY_BATCH_NORM] = takes_norm,
     [KERNEL_FAMILY_BATCH_NORM_GRAD] = takes_norm_grad,
     [KERNEL_FAMILY_LAYER_NORM] = takes_norm,
-    [KERNEL_FAMILY_LAYER_NORM_GRAD] = takes_norm_grad,
+    [KERNEL_FAMILY_LAYER_NORM_GRAD] = takes_layer_grad,
     [KERNEL_FAMILY_PRODUCT_ENTROPY] = takes_entropy,
     [KERNEL_FAMILY_PRODUCT_ENTROPY_STEP] = takes_entropy,
     [KERNEL_FAMILY_PRODUCT_ENTROPY_GRAD] = takes_entropy_grad,
@@ -438,7 +457,7 @@ static enum ebb_status make_fault(struct kernel_context *c, struct ebb_error *er
     if (code == cudaSuccess)
         code = cudaHostAlloc((void **)&c->fault_seen, sizeof *c->fault_seen, cudaHostAllocDefault);
     if (code == cudaSuccess)
-        code = cudaMemset(c->fault, 0xff, sizeof *c->fault);
+        code = cudaMemsetAsync(c->fault, 0xff, sizeof *c->fault, c->stream);
     if (code != cudaSuccess)
         return check((int)code, "fault word", err);
     *c->fault_seen = UINT32_MAX;
@@ -538,7 +557,7 @@ static enum ebb_status table_algorithms(struct kernel_context *c, bool measures,
 const struct kernel_table kernel_cuda = {
     .device = "cuda",
     .profile = cuda_profile,
-    .rewrites = "+head,+gate,+packed",
+    .rewrites = "+head,+gate,+packed,+residual,+addend,+bias",
     .open = table_open,
     .close = table_close,
     .takes = table_takes,

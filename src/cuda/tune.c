@@ -29,7 +29,7 @@ struct bench {
 };
 
 struct layout { /* of one place */
-    size_t a, b, c, bias, bytes;
+    size_t a, b, c, bias, other, bytes;
 };
 
 static size_t extent(int64_t rows, int64_t ld, int64_t batch, int64_t step, int dtype)
@@ -43,7 +43,8 @@ static struct layout layout_of(const struct cuda_product *p)
     l.b = extent(p->is_a_turned ? p->k : p->m, p->a_ld, p->batch, p->a_step, p->dtype);
     l.c = l.b + extent(p->is_b_turned ? p->n : p->k, p->b_ld, p->batch, p->b_step, p->dtype);
     l.bias = l.c + extent(p->m, p->c_ld, p->batch, p->c_step, p->out_dtype);
-    l.bytes = l.bias + cuda_align((size_t)p->n * sizeof(float));
+    l.other = l.bias + cuda_align((size_t)p->n * sizeof(float));
+    l.bytes = l.other + (p->adds == KERNEL_ADDS_OTHER ? l.bias - l.c : 0);
     return l;
 }
 
@@ -105,8 +106,8 @@ static enum ebb_status run(struct bench *b, const struct cuda_answer *a, const s
                            int place, struct ebb_error *err)
 {
     unsigned char *at = b->pool + (size_t)place * l->bytes;
-    return cuda_product_run(b->s, &a->p, at + l->a, at + l->b, at + l->bias, at + l->c,
-                            b->workspace, err);
+    return cuda_product_run(b->s, &a->p, at + l->a, at + l->b, at + l->bias, at + l->other,
+                            at + l->c, b->workspace, err);
 }
 
 /* Equal bits every time. */
