@@ -208,7 +208,13 @@ static size_t align(size_t x)
     return (x + 255) / 256 * 256;
 }
 
-/* The sort's own need is asked of CUB for the count: a function of the shape. */
+/* What the sort takes at most, by the count alone: keys and values once more, 256 counters of four bytes for every
+ * 1,024 keys (its tiles are larger), histograms. It refuses less than it needs. */
+static size_t sort_room(int64_t count)
+{
+    return 2 * align((size_t)count * sizeof(uint32_t)) + align((size_t)count) + ((size_t)64 << 10);
+}
+
 static void carve(const struct cuda_embed *d, char *base, struct embed_space *s)
 {
     size_t list = align((size_t)d->count * sizeof(uint32_t)), at = 0;
@@ -219,10 +225,8 @@ static void carve(const struct cuda_embed *d, char *base, struct embed_space *s)
     s->partial = (float *)(base + at);
     at += align(chunks * 2 * (size_t)d->n * sizeof(float));
     s->sort = base + at;
-    s->sort_bytes = 0;
-    cub::DeviceRadixSort::SortPairs(NULL, s->sort_bytes, s->keys_in, s->keys, s->values_in,
-                                    s->values, (int)d->count, 0, key_bits(d->rows));
-    s->bytes = at + align(s->sort_bytes);
+    s->sort_bytes = sort_room(d->count);
+    s->bytes = at + s->sort_bytes;
 }
 
 extern "C" size_t cuda_embed_grad_workspace(const struct cuda_embed *d)

@@ -318,6 +318,10 @@ extern "C" int cuda_window_pool(const struct kernel_pool_desc *d, struct cuda_in
     if (p->in[0] * p->in[1] * p->in[2] * p->lanes > INT32_MAX ||
         p->out[0] * p->out[1] * p->out[2] * p->lanes > INT32_MAX)
         return (int)cudaErrorInvalidValue;
+    for (int k = 0; k < 3; k++) /* shares of a plane are found with 32 bits */
+        if ((d->f == KERNEL_ADAPTIVE || d->f == KERNEL_ADAPTIVE_GRAD) &&
+            (p->in[k] + 1) * (p->out[k] + 1) > INT32_MAX)
+            return (int)cudaErrorInvalidValue;
     if (p->planes * volume(q.in, q.lanes) == 0 || volume(q.out, q.lanes) == 0)
         return 0;
     dim3 in = grid_of(q.planes, volume(q.in, q.lanes)),
