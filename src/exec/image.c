@@ -123,7 +123,10 @@ static enum ebb_status make_below(struct maker *m, const struct plan_step *from,
             bytes ? d->below(image->device, m->low[DEVICE_HOST][s]) : NULL;
         EBB_TRY(exec_waits_touch_below(&m->waits, m->low[DEVICE_HOST][s], bytes, is_out, err));
     }
-    struct trace_call call = exec_call(image->p, &image->o, from->index, in, NULL);
+    uint64_t extra = image->p->recipes->nodes[from->index].workspace_bytes;
+    EBB_TRY(exec_waits_touch_below(&m->waits, from->offset, extra, true, err));
+    struct trace_call call = exec_call(image->p, &image->o, from->index, in,
+                                       extra ? d->below(image->device, from->offset) : NULL);
     call.context = image->o.below_context;
     image->launches[step->launch] = exec_launch_make(image->p, &image->o, &call);
     step->is_again = m->walk.run_counts[from->index] > 0;

@@ -111,6 +111,9 @@ static enum ebb_status check_low(struct plan_walk *walk, struct low *low, size_t
 {
     const struct plan_step *step = &walk->plan->steps[at];
     uint32_t s = step->index;
+    if (step->act == PLAN_RUN)
+        return layout_put(&low->layout, walk->plan, at, step->offset, walk->below_bytes, TRACE_NONE,
+                          budget, err);
     if (step->act == PLAN_FORGET) {
         layout_remove(&low->layout, low->offsets[s], s);
         low->is_there[s] = false;
@@ -164,12 +167,13 @@ static enum ebb_status account(const struct plan_walk *walk, size_t at,
     if (step->act == PLAN_FETCH)
         report->fetched_bytes += bytes;
     for (int tier = 1; tier < PLAN_TIERS; tier++) {
-        if (walk->tier_bytes[tier] > limits->budget_bytes[tier])
+        uint64_t there = walk->tier_bytes[tier] + (tier == PLAN_HOST ? walk->below_bytes : 0);
+        if (there > limits->budget_bytes[tier])
             return ebb_fail(err, EBB_EBUDGET,
                             "plan: step %zu needs %" PRIu64 " bytes of tier %d, budget %" PRIu64,
-                            at, walk->tier_bytes[tier], tier, limits->budget_bytes[tier]);
-        if (walk->tier_bytes[tier] > report->tier_peak_bytes[tier])
-            report->tier_peak_bytes[tier] = walk->tier_bytes[tier];
+                            at, there, tier, limits->budget_bytes[tier]);
+        if (there > report->tier_peak_bytes[tier])
+            report->tier_peak_bytes[tier] = there;
     }
     return EBB_OK;
 }
@@ -187,7 +191,7 @@ static enum ebb_status check_step(struct plan_walk *walk, struct layout *layout,
                         step->index, step->act == PLAN_DROP ? "dropped" : "moved");
     if (step->act == PLAN_DROP || step->act == PLAN_MOVE)
         layout_remove(layout, offsets[step->index], step->index);
-    if (step->act == PLAN_RUN)
+    if (step->act == PLAN_RUN && !step->tier)
         return layout_put(layout, plan, at, step->offset, walk->extra_bytes, TRACE_NONE, budget,
                           err);
     if (step->act == PLAN_PLACE || step->act == PLAN_MOVE) {
@@ -237,7 +241,8 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
         status = check_step(&walk, &layout, offsets, at, limits->budget_bytes[0], err);
         EBB_THEN(status, account(&walk, at, limits, &found, err));
-        bool is_below = plan->steps[at].act == PLAN_SEND || plan->steps[at].act == PLAN_FORGET;
+        uint8_t act = plan->steps[at].act;
+        bool is_below = act == PLAN_SEND || act == PLAN_FORGET || act == PLAN_RUN;
         uint8_t tier = status == EBB_OK && is_below ? plan->steps[at].tier : 0;
         if (tier && !plan->exact_bytes)
             status = check_low(&walk, &low[tier], at, limits->budget_bytes[tier], err);

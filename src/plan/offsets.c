@@ -157,6 +157,12 @@ static enum ebb_status add_rect(struct packer *p, uint64_t bytes, size_t step, u
     return EBB_OK;
 }
 
+/* Its offset is one of a lower tier. */
+static bool lies_below(const struct plan_step *step)
+{
+    return step->act == PLAN_SEND || (step->act == PLAN_RUN && step->tier);
+}
+
 /* Persistent storages take their places for good before anything else. */
 static enum ebb_status collect_base(const struct trace *trace, const struct plan *plan,
                                     size_t *open, struct packer *p, struct ebb_error *err)
@@ -283,7 +289,7 @@ static enum ebb_status assign(struct packer *p, const struct trace *trace, struc
     EBB_TRY(collect(trace, plan, open, p, err));
     EBB_TRY(solve(p, budget, is_quick, &best_height, err));
     for (size_t at = 0; at < plan->step_count; at++)
-        plan->steps[at].offset = plan->steps[at].act == PLAN_SEND ? plan->steps[at].offset : 0;
+        plan->steps[at].offset = lies_below(&plan->steps[at]) ? plan->steps[at].offset : 0;
     for (size_t i = 0; i < p->count; i++)
         plan->steps[p->rects[i].step].offset = p->rects[i].offset;
     if (height)
@@ -293,7 +299,8 @@ static enum ebb_status assign(struct packer *p, const struct trace *trace, struc
 
 /* ---- lower tiers ----------------------------------------------------------------------------- */
 
-/* A copy lies there from its SEND to its FORGET; of a later SEND over it too. */
+/* A copy lies there from its SEND to its FORGET; of a later SEND over it too. What the host runs has its
+ * workspace there; whoever takes the bytes next waits. */
 static enum ebb_status collect_low(const struct trace *trace, const struct plan *plan, int tier,
                                    size_t *rect_of, struct packer *p, struct ebb_error *err)
 {
@@ -320,6 +327,12 @@ static enum ebb_status collect_low(const struct trace *trace, const struct plan 
         bool is_here = step->tier == tier && (step->act == PLAN_SEND || step->act == PLAN_FORGET);
         bool is_there = is_here && walk.storages[step->index].copy[tier] != 0;
         status = plan_walk_step(&walk, at, err);
+        uint64_t bytes = walk.tier_bytes[tier] + (tier == PLAN_HOST ? walk.below_bytes : 0);
+        p->peak = bytes > p->peak ? bytes : p->peak;
+        if (status == EBB_OK && step->act == PLAN_RUN && step->tier == tier && walk.below_bytes) {
+            rect_of[at] = p->count;
+            status = add_rect(p, walk.below_bytes, at, 1, err);
+        }
         if (status != EBB_OK || !is_here)
             continue;
         if (step->act == PLAN_SEND && !is_there) {
@@ -330,7 +343,6 @@ static enum ebb_status collect_low(const struct trace *trace, const struct plan 
             p->rects[open[step->index]].end = 2 * (uint64_t)at;
         }
         rect_of[at] = open[step->index];
-        p->peak = walk.tier_bytes[tier] > p->peak ? walk.tier_bytes[tier] : p->peak;
     }
     plan_walk_fini(&walk);
     return status;
@@ -345,9 +357,12 @@ static enum ebb_status assign_tier(const struct trace *trace, struct plan *plan,
     enum ebb_status status = ebb_arena_status(&p.arena, err);
     EBB_THEN(status, collect_low(trace, plan, tier, rect_of, &p, err));
     EBB_THEN(status, solve(&p, budget, false, &height, err));
-    for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++)
-        if (plan->steps[at].act == PLAN_SEND && plan->steps[at].tier == tier)
-            plan->steps[at].offset = p.rects[rect_of[at]].offset;
+    for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
+        struct plan_step *step = &plan->steps[at];
+        bool has_work = step->act == PLAN_RUN && trace->ops[step->index].workspace_bytes;
+        if (step->tier == tier && (step->act == PLAN_SEND || has_work))
+            step->offset = p.rects[rect_of[at]].offset;
+    }
     ebb_free(p.rects);
     ebb_arena_fini(&p.arena);
     return status;
@@ -356,7 +371,7 @@ static enum ebb_status assign_tier(const struct trace *trace, struct plan *plan,
 bool plan_lacks_low(const struct plan *plan)
 {
     for (size_t at = 0; at < plan->step_count; at++)
-        if (plan->steps[at].act == PLAN_SEND && plan->steps[at].offset == PLAN_NOWHERE)
+        if (lies_below(&plan->steps[at]) && plan->steps[at].offset == PLAN_NOWHERE)
             return true;
     return false;
 }
@@ -366,7 +381,7 @@ enum ebb_status plan_assign_low(const struct trace *trace, struct plan *plan,
 {
     bool is_used[PLAN_TIERS] = {false};
     for (size_t at = 0; at < plan->step_count; at++)
-        is_used[plan->steps[at].tier % PLAN_TIERS] |= plan->steps[at].act == PLAN_SEND;
+        is_used[plan->steps[at].tier % PLAN_TIERS] |= lies_below(&plan->steps[at]);
     for (int tier = 1; tier < PLAN_TIERS; tier++)
         if (is_used[tier])
             EBB_TRY(assign_tier(trace, plan, tier, budget[tier], err));

@@ -14,7 +14,7 @@
  *           (kind->can_skip_outputs, else scratch covers them); resident outputs are never
  *           rewritten. The op's workspace, then scratch, lies at `offset` for this step.
  *           With `tier` 1 the host runs it, beside the device: it reads copies there and writes in
- *           place there, nothing else, and needs no workspace.
+ *           place there, nothing else; its workspace lies at `offset` of tier 1.
  *   DROP    give the tier-0 bytes back.
  *   SEND    copy tier 0 -> `tier` to `offset` there, asynchronously; a copy that is there already
  *           is written over where it lies. The storage may be DROPped at once: whoever touches
@@ -55,7 +55,8 @@ struct plan_step {
     uint8_t act;  /* enum plan_act */
     uint8_t tier; /* SEND, FETCH, FORGET: 1 or 2; RUN: 1 on the host, else 0 */
     uint32_t index;
-    uint64_t offset; /* PLACE, MOVE: where to; RUN: workspace; SEND: where to in `tier`; else 0 */
+    uint64_t
+        offset; /* PLACE, MOVE: where to; RUN: workspace, in `tier`; SEND: where to there; else 0 */
 };
 
 /* Where a persistent storage (see plan_base_layout) lives when no run is under way and that is not
@@ -159,6 +160,7 @@ struct plan_walk {
     uint64_t resident_bytes;         /* of every placed storage */
     uint64_t tier_bytes[PLAN_TIERS]; /* copies in tier 1, 2 */
     uint64_t extra_bytes;            /* of the last RUN: workspace + scratch; 0 after other steps */
+    uint64_t below_bytes;            /* of the last RUN in tier 1: workspace there; else 0 */
 };
 
 enum ebb_status plan_walk_init(struct plan_walk *walk, const struct trace *trace,

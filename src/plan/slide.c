@@ -176,8 +176,8 @@ static enum ebb_status run_in(struct pack *p, size_t step, struct ebb_error *err
         at = p->soon ? plan_row_hole_end(&p->row, hole) - p->extra[step]
                      : plan_row_hole_begin(&p->row, hole);
     }
-    return plan_add(p->plan, PLAN_RUN, p->from->steps[step].index, at, p->from->steps[step].tier,
-                    err);
+    const struct plan_step *s = &p->from->steps[step];
+    return plan_add(p->plan, PLAN_RUN, s->index, s->tier ? s->offset : at, s->tier, err);
 }
 
 /* Ends early, unfinished, when it slides as much as another way does: `least`. */

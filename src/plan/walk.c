@@ -162,7 +162,7 @@ static enum ebb_status may_run(const struct plan_walk *walk, size_t at, uint32_t
 bool plan_can_run_below(const struct trace *trace, uint32_t op)
 {
     const struct trace_op *o = &trace->ops[op];
-    bool is_so = !o->is_leaf && o->workspace_bytes == 0 && o->output_count > 0;
+    bool is_so = !o->is_leaf && o->output_count > 0;
     for (uint32_t i = 0; i < o->output_count; i++)
         is_so &= trace->tensors[o->output_first + i].alias == TRACE_MUTATE;
     return is_so;
@@ -191,6 +191,7 @@ static enum ebb_status walk_run_below(struct plan_walk *walk, size_t at, uint32_
                             at, op, op_name(walk, op), t->version, t->storage, (unsigned)tier);
     }
     walk->run_counts[op]++;
+    walk->below_bytes = plan_size(walk->plan, o->workspace_bytes);
     for (uint32_t i = 0; i < o->output_count; i++) {
         const struct trace_tensor *t = &trace->tensors[o->output_first + i];
         walk->storages[t->storage].copy[tier] = t->version + 1;
@@ -226,7 +227,7 @@ enum ebb_status plan_walk_step(struct plan_walk *walk, size_t at, struct ebb_err
 {
     const struct plan_step *step = &walk->plan->steps[at];
     uint32_t limit = step->act == PLAN_RUN ? walk->trace->op_count : walk->trace->storage_count;
-    walk->extra_bytes = 0;
+    walk->extra_bytes = walk->below_bytes = 0;
     if (step->index >= limit)
         return bad(err, at,
                    step->act == PLAN_RUN ? "no such op:" : "no such storage:", step->index);

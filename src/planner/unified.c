@@ -165,8 +165,10 @@ static enum ebb_status compare_below(struct unified *u, const struct plan *plan,
     struct plan below = {0};
     size_t count;
     enum ebb_status status = planner_below(u->trace, plan, part, &below, &count, err);
-    if (status == EBB_OK && count)
+    if (status == EBB_OK && count) {
+        u->is_found &= u->tiers->updates != PLANNER_BY_HOST; /* then nothing else counts */
         status = compare_early(u, &below, true, err);
+    }
     plan_fini(&below);
     return status;
 }
@@ -411,7 +413,6 @@ static enum ebb_status try_below(struct unified *u, struct ebb_error *err)
     if (!u->is_found || !u->tiers->homes || u->tiers->updates == PLANNER_BY_DEVICE)
         return EBB_OK;
     enum ebb_status status = plan_copy(&device, u->best, err);
-    u->is_found = !is_all; /* nothing else counts */
     for (size_t i = 0; i < (is_all ? 1 : sizeof parts / sizeof *parts) && status == EBB_OK; i++)
         status = compare_below(u, &device, parts[i], err);
     plan_fini(&device);

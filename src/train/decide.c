@@ -547,11 +547,14 @@ static enum ebb_status choose_on_host(const struct train_ways *w, struct train_c
     struct plan_homes homes = {0};
     enum ebb_status status = EBB_OK;
     host.bytes[DEVICE_FILE] = 0;
+    uint64_t near = 0, optimizer;
     if (!tiers.homes) {
         status = planner_homes(c->trace, &host, 1, true, &homes, err);
         tiers.homes = &homes;
     }
-    EBB_THEN(status, choose_in(w, c, &tiers, err));
+    EBB_THEN(status, near_bytes(c->trace, tiers.homes, &near, &optimizer, err));
+    if (near == 0)
+        EBB_THEN(status, choose_in(w, c, &tiers, err));
     plan_homes_fini(&homes);
     if (status == EBB_OK && !c->is_made)
         status = ebb_fail(err, EBB_EBUDGET,
