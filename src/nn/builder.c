@@ -297,6 +297,11 @@ tensor_id nn_low(struct nn_builder *b, tensor_id x)
     return ops_cast(b->session, x, to);
 }
 
+tensor_id nn_item_low(const struct nn_builder *b, size_t i)
+{
+    return i < b->item_count ? b->low[i] : TENSOR_NONE;
+}
+
 tensor_id nn_full(struct nn_builder *b, tensor_id x)
 {
     return x.v && is_float(b, x) ? ops_cast(b->session, x, TENSOR_F32) : x;

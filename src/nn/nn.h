@@ -417,6 +417,8 @@ tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id
 /* Casts to the low precision of the mode, or back to F32; nothing in fp32. */
 tensor_id nn_low(struct nn_builder *b, tensor_id x);
 tensor_id nn_full(struct nn_builder *b, tensor_id x);
+/* What item i was cast to for computing, its working copy; none: nobody asked for one. */
+tensor_id nn_item_low(const struct nn_builder *b, size_t i);
 
 /* ---- torch's CPU generator ------------------------------------------------------------------- */
 

@@ -187,6 +187,9 @@ void ops_update_split(struct tensor_session *s, enum ops_update_kind kind, unsig
 tensor_id ops_master_join(struct tensor_session *s, tensor_id high, tensor_id rest);
 /* `high` for computing, with the gradient of `master`, which need not be made for it. */
 tensor_id ops_master_high(struct tensor_session *s, tensor_id high, tensor_id master);
+/* g (F32), rounded to BF16, in the place of `copy`: the working copy of a weight that nobody reads any
+ * more. */
+tensor_id ops_overlay(struct tensor_session *s, tensor_id copy, tensor_id g);
 
 /* ---- running without a memory manager -------------------------------------------------------- */
 

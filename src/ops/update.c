@@ -9,6 +9,7 @@ enum {
     ROW_JOIN,
     ROW_HIGH,
     ROW_DROPOUT,
+    ROW_OVERLAY,
     ROW_COUNT
 };
 
@@ -207,6 +208,26 @@ tensor_id ops_master_high(struct tensor_session *s, tensor_id high, tensor_id ma
     return ops_emit(s, &rows[ROW_HIGH], NULL, 2, (tensor_id[]){high, master});
 }
 
+/* ---- gradients in the place of weights -------------------------------------------------------- */
+
+/* copy (BF16), g (F32) -> g rounded, in the place of the copy */
+static enum ebb_status infer_overlay(struct ops_infer *i, struct ebb_error *err)
+{
+    if (i->in[0]->dtype != TENSOR_BF16 || i->in[1]->dtype != TENSOR_F32 ||
+        !tensor_same_shape(i->in[0], i->in[1]) || i->in[0]->block)
+        return ops_wrong(i, err, "BF16 and F32 of one shape are needed");
+    ops_out(i, TENSOR_BF16, i->in[0]->rank, i->in[0]->dims);
+    i->mutates[0] = 1;
+    i->flops = (double)tensor_count(i->in[0]);
+    i->bytes = 6.0 * (double)tensor_count(i->in[0]); /* what was there is not read */
+    return EBB_OK;
+}
+
+tensor_id ops_overlay(struct tensor_session *s, tensor_id copy, tensor_id g)
+{
+    return ops_emit(s, &rows[ROW_OVERLAY], NULL, 2, (tensor_id[]){copy, ops_contiguous(s, g)});
+}
+
 /* ---- dropout -------------------------------------------------------------------------------- */
 
 struct dropout_attr {
@@ -272,6 +293,8 @@ static const struct ops_def rows[ROW_COUNT] = {
                                    grad_dropout),
                      .attr_bytes = sizeof(struct dropout_attr), .is_internal = true,
                      .low_rule = OPS_LOW_WHOLE, .low_out = 1},
+    [ROW_OVERLAY] = {OPS_IN_PLACE("overlay", 2, 2, infer_overlay, CONVERT, ops_describe_count),
+                     .ins = "1"},
 };
 
 const struct ops_family ops_update_family = {rows, ROW_COUNT};

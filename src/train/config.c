@@ -99,7 +99,7 @@ static const struct ebb_key memory_rows[] = {
         "what it may take besides before the monitor warns", .words = "auto", .bounds = "> 0",
         .allowed = "bytes with a unit (32MiB)"),
     ROW("gradients", WORD, config.wishes.gradients,
-        "fused: each is used up at once; separate: all are kept",
+        "fused: each is used up at once; separate: all are kept; overlay: in the place of weights",
         .words = "auto fused separate overlay"),
     ROW("mem_tracer", MAP, config, "parts of memory, by PatrickStar's names", .flags = 0),
     WISH("mem_tracer.use_async_mem_monitor", tracer_monitor, "as with_async_mem_monitor"),
@@ -337,9 +337,9 @@ static void read_memory(const struct section *s)
     const struct ebb_doc_node *tracer = ebb_doc_given(s->map, "mem_tracer");
     d->config.wishes.has_warmup = ebb_doc_given(tracer, "warmup_gpu_chunk_mem_ratio") != NULL;
     d->config.wishes.has_margin = ebb_doc_given(tracer, "margin_use_ratio") != NULL;
+    d->config.is_split = d->master_weights == 1;
     train_wishes_check(s->reading, &s->path, s->map, &d->config);
     d->config.threads = (int)d->threads;
-    d->config.is_split = d->master_weights == 1;
     if (d->config.is_split && d->config.precision != TRAIN_BF16)
         ebb_reading_wrong(
             s->reading, &s->path, s->map, "master_weights",

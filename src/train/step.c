@@ -423,6 +423,20 @@ static enum ebb_status accumulate(struct train_build *x, struct ebb_error *err)
     return tensor_status(x->s, err);
 }
 
+/* memory.gradients: overlay. Nobody reads the working copy of a weight behind its gradient, so the
+ * gradient takes its place, rounded as the copy was. What has no copy keeps its gradient in full. */
+static void overlay(struct train_build *x)
+{
+    for (size_t i = 0; i < x->trained_count; i++) {
+        tensor_id copy = nn_item_low(&x->b, x->trained[i]);
+        if (!x->gradients[i].v || !copy.v)
+            continue;
+        label(x, nn_item_at(&x->b, x->trained[i])->name);
+        x->gradients[i] = ops_overlay(x->s, copy, x->gradients[i]);
+    }
+    label(x, "clip");
+}
+
 static void clip(struct train_build *x)
 {
     const struct train_config *c = x->o->config;
@@ -437,6 +451,8 @@ static void clip(struct train_build *x)
         for (size_t i = 0; i < x->trained_count; i++)
             if (given[i].v)
                 given[i] = ops_clamp(x->s, given[i], (float)-c->clip_value, (float)c->clip_value);
+    if (c->wishes.gradients == TRAIN_GRADIENTS_OVERLAY && x->step->kind == TRAIN_STEP)
+        overlay(x);
     if (!(c->clip_norm > 0))
         return;
     tensor_id *dense = ebb_arena_calloc(x->arena, x->trained_count + 1, sizeof *dense);
@@ -476,7 +492,7 @@ void train_build_update_range(struct train_build *x, size_t i, tensor_id weights
     const struct nn_item *item = nn_item_at(&x->b, x->trained[i]);
     size_t count = optim_state_count(optim);
     label(x, item->name);
-    tensor_id g = ops_contiguous(x->s, x->gradients[i]);
+    tensor_id g = ops_cast(x->s, ops_contiguous(x->s, x->gradients[i]), TENSOR_F32);
     bool is_bare = x->o->config->decays_matrices_only && !item->has_decay;
     bool has_trust = optim->kind == OPS_LARS || optim->kind == OPS_LAMB;
     unsigned flags = optim_flags(optim) | (is_bare && has_trust ? OPS_NO_TRUST : 0u);
@@ -505,7 +521,7 @@ static void update_pieces(struct train_build *x, size_t i, tensor_id *out)
 {
     size_t at = item_slot(x, i), rest = x->step->slots[at].rest, weights = rest ? 2 : 1;
     size_t states = optim_state_count(&x->o->config->optim), first = state_slot(x, i, 0);
-    x->gradients[i] = ops_contiguous(x->s, x->gradients[i]);
+    x->gradients[i] = ops_cast(x->s, ops_contiguous(x->s, x->gradients[i]), TENSOR_F32);
     out[0] = x->leaves[at];
     out[1] = rest ? x->leaves[rest] : TENSOR_NONE;
     for (size_t r = 0; r < x->step->slots[first].piece_count; r++) {

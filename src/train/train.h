@@ -58,7 +58,12 @@ struct
 
 /* PatrickStar's options in the section `memory`; not given: planning decides. */
 enum train_wish { TRAIN_OPEN, TRAIN_OFF, TRAIN_ON };
-enum train_gradients { TRAIN_GRADIENTS_OPEN, TRAIN_GRADIENTS_FUSED, TRAIN_GRADIENTS_SEPARATE };
+enum train_gradients {
+    TRAIN_GRADIENTS_OPEN,
+    TRAIN_GRADIENTS_FUSED,
+    TRAIN_GRADIENTS_SEPARATE,
+    TRAIN_GRADIENTS_OVERLAY, /* over the working copies of weights, with their precision */
+};
 struct train_wishes {
     enum train_wish use_ckp, activation_offload;
     enum train_wish hybrid_adam; /* off: the host runs all updates; else it shares them */

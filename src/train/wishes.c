@@ -159,6 +159,21 @@ static void check_always(const struct checking *c)
     }
 }
 
+static void check_overlay(const struct checking *c)
+{
+    if (c->config->wishes.gradients != TRAIN_GRADIENTS_OVERLAY)
+        return;
+    if (c->config->precision != TRAIN_BF16)
+        wrong(c, "gradients",
+              "found \"overlay\", which puts gradients over the bf16 copies of fp32 weights, "
+              "allowed with precision: bf16");
+    else if (c->config->is_split)
+        wrong(c, "gradients",
+              "found \"overlay\", and master_weights: split has no copies of weights: the half "
+              "that is computed with is part of the weight, and \"the master is kept\"; allowed "
+              "with master_weights: fp32");
+}
+
 void train_wishes_check(struct ebb_reading *reading, const struct ebb_path *path,
                         const struct ebb_doc_node *map, const struct train_config *config)
 {
@@ -182,12 +197,19 @@ void train_wishes_check(struct ebb_reading *reading, const struct ebb_path *path
         wrong(&c, "gradients",
               "found \"fused\", and precision: fp16 scales losses: an update waits until all "
               "gradients are known to be finite; allowed: separate");
+    check_overlay(&c);
 }
 
 void train_wishes_check_rest(struct ebb_reading *reading, const struct ebb_doc_node *memory,
                              const struct train_config *config)
 {
     struct ebb_path path = {.key = "memory"};
+    if (config->wishes.gradients == TRAIN_GRADIENTS_OVERLAY && config->accumulate > 1)
+        ebb_reading_wrong(
+            reading, &path, memory, "gradients",
+            "found \"overlay\", and optimizations.aggregation_frequency goes over the "
+            "weights once more: \"after backward the half parameters are gone until "
+            "the step\"; allowed: separate");
     if (config->wishes.gradients != TRAIN_GRADIENTS_FUSED)
         return;
     if (config->clip_norm > 0)

@@ -125,7 +125,37 @@ trained --gradients separate --host 8MiB --budget $((state / 2))
 refused 2 "gradients: found \"fused\", and hyperparameters.clip_grad_l2_norm" --gradients fused --set hyperparameters.clip_grad_l2_norm=1
 refused 2 "gradients: found \"fused\", and optimizations.aggregation_frequency" --gradients fused --set optimizations.aggregation_frequency=2
 refused 2 "gradients: found \"fused\", and precision: fp16" --gradients fused --set memory.precision=fp16
-refused 1 "memory.gradients: valid, but this build cannot run it yet: gradients have places of their own" --gradients overlay
+
+# overlay: over the bf16 copies of weights, so no state and, where all of them wait for a norm, no place of their own
+over() { # over OPTION...: three updates with overlay, always the same weights
+    expect 0 "$ebb" train gpt.yaml --json --updates 3 --set memory.precision=bf16 --gradients overlay "$@"
+    [ "$(value weights_sha256)" = "$laid" ] || fail "overlay, $*: $(value weights_sha256), not $laid"
+}
+for norm in "" hyperparameters.clip_grad_l2_norm=0.5; do
+    low=(--set memory.precision=bf16 ${norm:+--set $norm})
+    expect 0 "$ebb" train gpt.yaml --json --updates 3 "${low[@]}" --gradients separate
+    apart_state=$(value state_bytes) apart_peak=$(value peak_bytes) apart_floor=$(value floor_bytes)
+    expect 0 "$ebb" train gpt.yaml --json --updates 3 "${low[@]}"
+    open_floor=$(value floor_bytes)
+    expect 0 "$ebb" train gpt.yaml --json --updates 3 "${low[@]}" --gradients overlay
+    laid=$(value weights_sha256) over_peak=$(value peak_bytes) over_floor=$(value floor_bytes)
+    gradients=$((state / 3)) # weights and two moments
+    is state_bytes -le $((apart_state - gradients * 99 / 100)) "overlay has no state for gradients"
+    is peak_bytes -le $((apart_peak - gradients * 9 / 10)) overlay
+    is floor_bytes -lt $((apart_floor - gradients / 2)) overlay
+    [ -z "$norm" ] || is floor_bytes -lt $((open_floor - gradients / 10)) "overlay, clipping by norm"
+    over ${norm:+--set $norm} --budget "$over_floor"
+    is peak_bytes -le "$over_floor" "overlay at its floor"
+    over ${norm:+--set $norm} --budget $(((over_floor + over_peak) / 2)) --policy dtr_eq
+    over ${norm:+--set $norm} --budget $((over_peak / 2)) --host 8MiB --default_chunk_size 64
+    over ${norm:+--set $norm} --budget $((over_peak * 8 / 10)) --file 8MiB --policy unified
+done
+expect 0 "$ebb" train gpt.yaml --json --updates 2 "${low[@]}" --gradients overlay --checkpoint laid --host 8MiB --budget $((over_peak / 2))
+over --set "$norm" --resume laid
+refused 2 "gradients: found \"overlay\", which puts gradients over the bf16 copies of fp32 weights, allowed with precision: bf16" --gradients overlay
+refused 2 "found \"overlay\", which puts gradients over the bf16 copies" --gradients overlay --set memory.precision=fp16
+refused 2 "and \"the master is kept\"; allowed with master_weights: fp32" --gradients overlay --set memory.precision=bf16 --set memory.master_weights=split
+refused 2 "\"after backward the half parameters are gone until the step\"; allowed: separate" --gradients overlay --set memory.precision=bf16 --set optimizations.aggregation_frequency=2
 
 # what is always so, and what cannot be
 trained --with_mem_cache --with_async_move

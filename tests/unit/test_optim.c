@@ -344,4 +344,44 @@ TEST(split_weights__are_the_full_ones)
     ebb_free(b);
 }
 
+/* A gradient over the copy of its weights: the bits of a cast, in the place of the copy. */
+TEST(overlay__rounds_a_gradient_into_the_place_of_a_copy)
+{
+    struct ebb_error err = {0};
+    struct tensor_session *s;
+    struct trace *trace;
+    struct ops_host host;
+    void *backend;
+    int64_t n = WEIGHTS;
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 2, &err), &err);
+    CHECK_OK(tensor_session_create(&s, backend, &err), &err);
+    tensor_id w = tensor_leaf(s, TENSOR_F32, 1, &n, "w"),
+              g = tensor_leaf(s, TENSOR_F32, 1, &n, "g");
+    tensor_id copy = ops_cast(s, w, TENSOR_BF16), apart = ops_cast(s, g, TENSOR_BF16);
+    tensor_id there = ops_overlay(s, copy, g);
+    tensor_keep(s, apart);
+    tensor_keep(s, there);
+    CHECK_OK(tensor_finish(s, "overlay", &trace, &err), &err);
+    const struct trace_tensor *before = &trace->tensors[tensor_trace_id(s, copy)];
+    const struct trace_tensor *after = &trace->tensors[tensor_trace_id(s, there)];
+    CHECK_EQ(after->storage, before->storage);
+    CHECK_EQ(after->version, before->version + 1);
+    CHECK_OK(ops_host_create(&host, trace, backend, &err), &err);
+    float *from = ops_host_tensor(&host, tensor_trace_id(s, g));
+    float *weights = ops_host_tensor(&host, tensor_trace_id(s, w));
+    uint64_t random = 7;
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        uint32_t bits = (uint32_t)ebb_splitmix64(&random) & 0xbfffffffu; /* denormals, no NaN */
+        memcpy(&from[i], &bits, sizeof bits);
+        weights[i] = (float)i;
+    }
+    CHECK_OK(ops_host_run(&host, &err), &err);
+    CHECK(memcmp(ops_host_tensor(&host, tensor_trace_id(s, there)),
+                 ops_host_tensor(&host, tensor_trace_id(s, apart)), 2 * WEIGHTS) == 0);
+    ops_host_destroy(&host);
+    trace_destroy(trace);
+    tensor_session_destroy(s);
+    ops_backend_destroy(backend);
+}
+
 TEST_MAIN_ONCE(arena_open, arena_close)

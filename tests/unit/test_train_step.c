@@ -197,6 +197,47 @@ TEST(clipping__by_value_bounds_the_update_of_several_batches)
     close_weights(&after);
 }
 
+/* memory.gradients: overlay. Without momentum an update is the rate times the gradient, which has the
+ * bits of bf16 for weights with a copy in it, and all bits for the others. */
+TEST(overlay__rounds_gradients_of_weights_with_copies)
+{
+    struct nn_config net;
+    struct train_config config;
+    struct train_batch batch;
+    struct weights start, apart, over;
+    size_t rounded = 0, whole = 0;
+    configure(&net, &config, "gpt2_124M", plain);
+    config.precision = TRAIN_BF16;
+    config.wishes.gradients = TRAIN_GRADIENTS_SEPARATE;
+    struct train_trial *t = make(&config);
+    open_weights(&start, export(t, "overlay-start"));
+    batches(t, 1, &batch);
+    open_weights(&apart, export(t, "apart"));
+    train_trial_destroy(t);
+    config.wishes.gradients = TRAIN_GRADIENTS_OVERLAY;
+    t = make(&config);
+    batches(t, 1, &batch);
+    open_weights(&over, export(t, "over"));
+    train_trial_destroy(t);
+    for (size_t k = 0; k < over.file.count; k++) {
+        const struct tensor_entry *e = &over.file.entries[k];
+        const struct tensor_entry *s = tensor_file_find(&start.file, e->name);
+        const struct tensor_entry *a = tensor_file_find(&apart.file, e->name);
+        for (size_t i = 0; i < e->bytes / sizeof(float); i++) {
+            double step = (double)element(a, i) - (double)element(s, i);
+            double error = fabs((double)element(e, i) - (double)element(a, i));
+            CHECK(error <= ldexp(fabs(step), -8) + 1e-7);
+        }
+        *(memcmp(e->data, a->data, e->bytes) == 0 ? &whole : &rounded) += 1;
+        if (e->view.rank < 2) /* norms and biases */
+            CHECK(memcmp(e->data, a->data, e->bytes) == 0);
+    }
+    CHECK(rounded >= 4 && whole >= 4);
+    close_weights(&start);
+    close_weights(&apart);
+    close_weights(&over);
+}
+
 /* Inception's second head has no part in the loss: nothing of it changes, decay or not. */
 TEST(parameters_without_a_gradient__stay_as_they_are)
 {

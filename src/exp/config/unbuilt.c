@@ -74,7 +74,6 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"memory.with_mem_saving_comm", "true", ONE_RANK, NULL},
     {"memory.mem_tracer.use_fake_dist", "true", ONE_RANK, NULL},
     {"memory.use_cpu_embedding", "true", ON_DEVICE, NULL},
-    {"memory.gradients", "overlay", "gradients have places of their own", NULL},
     {"memory.reserve", "auto", "nothing is remembered from one start to the next", NULL},
     {"memory.with_tiling_linear", "true", "layers are recorded whole", NULL},
 };
