@@ -61,15 +61,17 @@ def same(name, rows):
 
 
 def command(name, words, limit, is_needed=True, lines=3):
-    """Runs it, its output in OUT; the last lines of it are told."""
+    """Runs it, its output in OUT/log.txt; the last lines of it are told."""
     begin = time.time()
-    with open(os.path.join(OUT, name.replace(" ", "_") + ".txt"), "w+") as f:
+    with tempfile.TemporaryFile("w+") as f:
         try:
             code = subprocess.run(words, stdout=f, stderr=subprocess.STDOUT, timeout=limit).returncode
         except (subprocess.TimeoutExpired, OSError) as e:
             code = str(e)[:80]
         f.seek(0)
         text = f.read().strip().splitlines()
+    with open(os.path.join(OUT, "log.txt"), "a") as f:
+        f.write("\n".join([f"=== {name}: {' '.join(words)}", *text, ""]))
     for line in [x for x in text if "FAIL" in x][:10] + text[-lines:]:
         say(f"{name}: {line[:220]}")
     if code != 0 and is_needed:

@@ -17,6 +17,7 @@ struct measuring {
     const char *output;
     int64_t updates;
     bool is_json;
+    const char *device; /* of all files: its links are measured, it gives the profile its name */
     struct train_times *times;
 };
 
@@ -53,11 +54,9 @@ static enum ebb_status choose(struct measuring *m, struct train_config *config,
 {
     struct train_trial *trial = NULL;
     struct profile *profile = NULL;
-    struct train_options untimed = *options;
-    if (!config->device || strcmp(config->device, "cpu") == 0)
+    if (strcmp(m->device, "cpu") == 0)
         return EBB_OK;
-    untimed.times = NULL;
-    enum ebb_status status = train_trial_create(&trial, config, &untimed, err);
+    enum ebb_status status = train_trial_create(&trial, config, options, err);
     EBB_THEN(status, train_trial_algorithms(trial, true, m->times, err));
     train_trial_destroy(trial);
     if (status != EBB_OK || !train_times_chosen(m->times))
@@ -69,14 +68,40 @@ static enum ebb_status choose(struct measuring *m, struct train_config *config,
     return status;
 }
 
+/* Updates as they are, and op by op: ns[0], ns[1]; what the ops take together: ns[2]. */
+static enum ebb_status take_times(const struct measuring *m, const struct train_config *config,
+                                  const struct train_options *options, uint64_t ns[3],
+                                  struct ebb_error *err)
+{
+    uint64_t before = train_times_total(m->times);
+    for (int is_timed = 0; is_timed < 2; is_timed++) {
+        struct train_trial *trial = NULL;
+        struct train_options o = *options;
+        o.times = is_timed ? m->times : NULL;
+        enum ebb_status status = train_trial_create(&trial, config, &o, err);
+        EBB_THEN(status, run_updates(m, trial, &ns[is_timed], err));
+        train_trial_destroy(trial);
+        EBB_TRY(status);
+    }
+    ns[2] = (train_times_total(m->times) - before) / (uint64_t)m->updates;
+    return EBB_OK;
+}
+
+static void tell_times(const char *path, const uint64_t ns[3])
+{
+    char update[32], single[32], ops[32];
+    printf("%s: an update takes %s, op by op %s; the ops together %s, %.0f %% of the update\n",
+           path, ebb_format_ns(ns[0], update, sizeof update),
+           ebb_format_ns(ns[1], single, sizeof single), ebb_format_ns(ns[2], ops, sizeof ops),
+           ns[0] ? 100.0 * (double)ns[2] / (double)ns[0] : 0.0);
+}
+
 static int measure_file(struct measuring *m, const char *path)
 {
     struct cli_train_file file;
-    struct train_trial *trial = NULL;
     struct ebb_error err = {0};
-    struct train_options options = {.workers = -1, .times = m->times};
-    uint64_t ns = 0;
-    char text[32];
+    struct train_options options = {.workers = -1};
+    uint64_t ns[3] = {0};
     int code = cli_train_open(&file, path, &m->changes);
     if (code >= 0) {
         cli_train_close(&file);
@@ -85,23 +110,38 @@ static int measure_file(struct measuring *m, const char *path)
     file.config.budget_bytes = UINT64_MAX;
     options.makes_data = !file.config.data;
     enum ebb_status status = choose(m, &file.config, &options, &err);
-    EBB_THEN(status, train_trial_create(&trial, &file.config, &options, &err));
-    EBB_THEN(status, run_updates(m, trial, &ns, &err));
+    EBB_THEN(status, take_times(m, &file.config, &options, ns, &err));
     if (status == EBB_OK && !m->is_json)
-        printf("%s: an update takes %s\n", path, ebb_format_ns(ns, text, sizeof text));
-    train_trial_destroy(trial);
+        tell_times(path, ns);
     cli_train_close(&file);
     return status == EBB_OK ? -1 : cli_report(&err);
 }
 
+/* The device that a file names; another one than the files before: exit code 2, and both are told. */
+static int find_device(struct measuring *m, const char *path, const char *device)
+{
+    static const char *const known[] = {"cpu", "cuda", "far"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(device ? device : "cpu", known[i]) == 0)
+            device = known[i];
+    if (m->device && strcmp(m->device, device) != 0)
+        return cli_usage_error(
+            "%s: memory.device is %s, that of the files before it %s; a profile is of "
+            "one device: say --device, or measure them one by one",
+            path, device, m->device);
+    m->device = device;
+    return -1;
+}
+
 /* Everything that can be known to be wrong, before minutes are measured. */
-static int check_all(const struct measuring *m, const struct cli_args *args)
+static int check_all(struct measuring *m, const struct cli_args *args)
 {
     struct ebb_error err = {0};
     int code = cli_train_target(m->output, &err) == EBB_OK ? -1 : cli_report(&err);
     for (size_t i = 0; i < args->positional_count; i++) {
         struct cli_train_file file;
         int found = cli_train_open(&file, args->positional[i], &m->changes);
+        found = found < 0 ? find_device(m, args->positional[i], file.config.device) : found;
         code = found > code ? found : code;
         cli_train_close(&file);
     }
@@ -146,7 +186,7 @@ static int write_profile(const struct measuring *m)
     struct profile *profile = NULL;
     struct ebb_error err = {0};
     enum ebb_status status =
-        train_times_profile(m->times, m->changes.device, m->changes.file_path, &profile, &err);
+        train_times_profile(m->times, m->device, m->changes.file_path, &profile, &err);
     EBB_THEN(status, profile_write(profile, m->output, &err));
     if (status != EBB_OK) {
         profile_destroy(profile);
@@ -185,7 +225,8 @@ static int run_measure(int argc, char **argv)
             "  ebb train examples/resnet20.yaml --budget 25MiB --costs this.device\n",
         CLI_OPTION_ROWS(
             {"output", 'o', CLI_STRING, &m.output, "FILE", "the profile to write (required)"},
-            {"device", 0, CLI_STRING, &m.changes.device, "NAME", "which device (default cpu)"},
+            {"device", 0, CLI_STRING, &m.changes.device, "NAME",
+             "which device (default: the files', all of them one)"},
             {"threads", 0, CLI_INT, &m.changes.threads, "N", "of kernels (default: all cores)"},
             {"file-path", 0, CLI_STRING, &m.changes.file_path, "DIR", "folder of the file tier"},
             {"json", 0, CLI_FLAG, &m.is_json, NULL, "one JSON object with the links"},

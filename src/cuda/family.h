@@ -234,6 +234,8 @@ int cuda_plain_conv(const struct kernel_conv_desc *d, struct cuda_in a, struct c
 
 /* Words of 32 bits that are numbers near 1 in any type, a function of the seed. */
 int cuda_noise(int64_t words, uint64_t seed, void *to, cuda_stream stream);
+/* Nothing, for some tens of microseconds: what is enqueued meanwhile then follows without gaps. */
+int cuda_hold(cuda_stream stream);
 /* *sum, on the device: equal for equal words. */
 int cuda_fingerprint(int64_t words, const void *x, uint64_t *sum, cuda_stream stream);
 

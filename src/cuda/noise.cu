@@ -1,4 +1,4 @@
-/* noise.cu - operands for measurements, and a fingerprint of results: what tune.c needs. */
+/* noise.cu - operands for measurements, a fingerprint of results, a pause: what tune.c and runtime.c measure with. */
 #include "cuda/family.h"
 
 #define THREADS 256
@@ -45,5 +45,19 @@ extern "C" int cuda_fingerprint(int64_t words, const void *x, uint64_t *sum, cud
     if (words > 0)
         fingerprint<<<BLOCKS, THREADS, 0, stream>>>(words, (const uint32_t *)x,
                                                     (unsigned long long *)sum);
+    return (int)cudaGetLastError();
+}
+
+#define HELD 60000 /* cycles: 30 to 45 us */
+
+__global__ void __launch_bounds__(32) hold(void)
+{
+    for (long long begin = clock64(); clock64() - begin < HELD;)
+        ;
+}
+
+extern "C" int cuda_hold(cuda_stream stream)
+{
+    hold<<<1, 32, 0, stream>>>();
     return (int)cudaGetLastError();
 }

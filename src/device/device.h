@@ -112,6 +112,10 @@ struct device_table {
     enum ebb_status (*sync)(struct device *device, struct ebb_error *err); /* all streams */
     uint64_t (*now_ns)(struct device *device, enum device_stream stream);
     uint64_t (*stall_ns)(struct device *device); /* compute stream waited for copies so far */
+    /* What is enqueued on DEVICE_COMPUTE between the two, by the device's own clock; begun when nothing
+     * is under way, outside a capture; the end waits. Both NULL: now_ns around it and a sync are as good. */
+    enum ebb_status (*time_begin)(struct device *device, struct ebb_error *err);
+    enum ebb_status (*time_end)(struct device *device, uint64_t *ns, struct ebb_error *err);
     /* Of the device's own memory: the most that is ever taken beside tier 0 (contexts, kernels, graphs), and what is,
      * by whomever. 0 and NULL where there is nothing of the kind. */
     uint64_t reserve_bytes;

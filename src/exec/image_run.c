@@ -68,20 +68,32 @@ static enum ebb_status run_move(struct exec_image *image, const struct image_ste
                                       exec_image_bytes(image, step->index), err);
 }
 
-static enum ebb_status run_timed(struct exec_image *image, const struct image_step *step,
-                                 struct ebb_error *err)
+/* By the device's clock, where it has one; copies that are under way are waited for first. */
+static enum ebb_status time_step(struct exec_image *image, const struct image_step *step,
+                                 uint64_t *ns, struct ebb_error *err)
 {
     const struct device_table *d = image->device->table;
-    const struct exec_io *io = image->o.io;
-    bool is_move = step->act == PLAN_MOVE;
     if (!d->is_host_visible)
         EBB_TRY(d->sync(image->device, err));
     uint64_t begin = d->now_ns(image->device, DEVICE_COMPUTE);
-    EBB_TRY(is_move ? run_move(image, step, err) : run_op(image, step, err));
+    if (d->time_begin)
+        EBB_TRY(d->time_begin(image->device, err));
+    EBB_TRY(step->act == PLAN_MOVE ? run_move(image, step, err) : run_op(image, step, err));
+    if (d->time_begin)
+        return d->time_end(image->device, ns, err);
     if (!d->is_host_visible)
         EBB_TRY(d->sync(image->device, err));
-    uint64_t ns = d->now_ns(image->device, DEVICE_COMPUTE) - begin;
-    if (is_move)
+    *ns = d->now_ns(image->device, DEVICE_COMPUTE) - begin;
+    return EBB_OK;
+}
+
+static enum ebb_status run_timed(struct exec_image *image, const struct image_step *step,
+                                 struct ebb_error *err)
+{
+    const struct exec_io *io = image->o.io;
+    uint64_t ns;
+    EBB_TRY(time_step(image, step, &ns, err));
+    if (step->act == PLAN_MOVE)
         image->move_ns += ns;
     else
         exec_took(image->p, io, step->index, ns,

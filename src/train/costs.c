@@ -122,6 +122,14 @@ void train_times_destroy(struct train_times *times)
     ebb_free(times);
 }
 
+uint64_t train_times_total(const struct train_times *times)
+{
+    uint64_t ns = 0;
+    for (size_t i = 0; i < times->count; i++)
+        ns += times->samples[i].ns;
+    return ns;
+}
+
 bool train_times_chosen(const struct train_times *times)
 {
     return times->row_count > 0;

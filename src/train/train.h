@@ -362,7 +362,8 @@ enum ebb_status train_trial_reprice(struct train_trial *trial, const char *profi
                                     double *overhead, struct ebb_error *err);
 /* What op_ns of a repetition says. */
 void train_times_note(struct train_times *times, const struct trace *trace, const uint64_t *op_ns);
-bool train_times_chosen(const struct train_times *times); /* there are algorithms among them */
+bool train_times_chosen(const struct train_times *times);    /* there are algorithms among them */
+uint64_t train_times_total(const struct train_times *times); /* of all ops so far */
 /* Tells which algorithms the trial's kernels chose (profile.h) or, where it measures, which are the fastest. A trial with such a
  * profile takes them: results have the bits of its algorithms. */
 enum ebb_status train_trial_algorithms(struct train_trial *trial, bool measures,

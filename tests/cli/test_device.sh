@@ -79,6 +79,10 @@ for word in ebb_cuda.so EBB_PLUGIN_PATH "ninja -C build ebb_cuda" docs/gpu.md; d
     checks=$((checks + 1))
     [[ $out == *"$word"* ]] || fail "a missing plug-in: no word of $word: $out"
 done
+# Files of two devices make no profile.
+sed 's/memory: {/memory: {device: far, /' gpt.yaml >far.yaml
+run 2 device measure gpt.yaml far.yaml -o both.device
+[[ $out == *"far.yaml: memory.device is far"*"before it cpu"* && ! -e both.device ]] || fail "files of two devices: $out"
 # Tools for other machines: nobody's folder is removed, and what is asked is looked at first.
 if [ -n "$source_dir" ]; then
     mkdir mine && echo precious >mine/thesis.txt
