@@ -173,6 +173,104 @@ static void graphs(void)
     t->destroy(d);
 }
 
+/* What is written right behind the reservation stays: nothing clears the slab later. Host memory is taken before, so that
+ * nothing waits for the device by accident. */
+static void clears(void)
+{
+    const uint64_t slab = UINT64_C(100) << 30, bytes = 1u << 20;
+    for (int stream = 0; stream < 3; stream++) {
+        struct device *d;
+        OK(t->create(&d, NULL, &err));
+        unsigned char *box = (unsigned char *)t->host_take(d, bytes), *back = (unsigned char *)t->host_take(d, bytes);
+        for (uint64_t i = 0; i < bytes; i++)
+            box[i] = (unsigned char)(i % 251 + 1);
+        OK(t->reserve(d, DEVICE_T0, slab, &err));
+        OK(t->write(d, (enum device_stream)stream, slab - bytes, box, bytes, &err));
+        OK(t->sync(d, &err));
+        cudaDeviceSynchronize();
+        OK(t->read(d, DEVICE_COMPUTE, back, slab - bytes, bytes, &err));
+        OK(t->sync(d, &err));
+        CHECK(memcmp(box, back, bytes) == 0);
+        OK(t->read(d, DEVICE_COMPUTE, back, slab / 2, bytes, &err));
+        OK(t->sync(d, &err));
+        memset(box, 0, bytes);
+        CHECK(memcmp(box, back, bytes) == 0); /* zeros elsewhere */
+        t->host_give(d, box);
+        t->host_give(d, back);
+        t->destroy(d);
+    }
+}
+
+/* In a capture: a slow copy in, more events than there are places, then the kernel that waits for the copy. */
+static void long_ago(void)
+{
+    const uint64_t bytes = 512u << 20;
+    struct device *d = make(1u << 30, bytes);
+    int *result = (int *)t->host_take(d, 4096), *box = (int *)t->host_take(d, 4096);
+    struct sum last = {d, t->address(d, bytes - 4096), 1024, 1};
+    struct device_graph *graph;
+    device_event copied, other;
+    for (int i = 0; i < 1024; i++)
+        box[i] = i;
+    OK(t->write(d, DEVICE_OUT, 0, box, 4096, &err)); /* what the host tier holds at its end */
+    OK(t->copy(d, DEVICE_OUT, DEVICE_HOST, bytes - 4096, DEVICE_T0, 0, 4096, &err));
+    OK(t->sync(d, &err));
+    OK(t->capture_begin(d, &err));
+    OK(t->copy(d, DEVICE_IN, DEVICE_T0, 0, DEVICE_HOST, 0, bytes, &err));
+    OK(t->record(d, DEVICE_IN, &copied, &err));
+    for (int i = 0; i < 5000; i++)
+        OK(t->record(d, DEVICE_OUT, &other, &err));
+    OK(t->stream_wait(d, DEVICE_COMPUTE, copied, &err));
+    OK(t->launch(d, add, &last, 0, &err));
+    OK(t->read(d, DEVICE_COMPUTE, result, bytes - 4096, 4096, &err));
+    OK(t->capture_end(d, &graph, &err));
+    for (int i = 0; i < 3; i++) {
+        OK(t->zero(d, DEVICE_COMPUTE, bytes - 4096, 4096, &err));
+        OK(t->sync(d, &err));
+        OK(t->graph_launch(d, graph, &err));
+        OK(t->sync(d, &err));
+        CHECK(result[0] == 1 && result[1023] == 1024);
+    }
+    t->graph_free(d, graph);
+    t->host_give(d, result);
+    t->host_give(d, box);
+    t->destroy(d);
+}
+
+/* The slab leaves room for the reserve, and graphs stay inside it. */
+static void reserve(void)
+{
+    size_t left, all;
+    struct device *d;
+    OK(t->create(&d, NULL, &err));
+    cudaMemGetInfo(&left, &all);
+    CHECK(t->reserve(d, DEVICE_T0, left - (UINT64_C(256) << 20), &err) == EBB_ENOMEM);
+    printf("refused: %s\n", err.message);
+    OK(t->reserve(d, DEVICE_T0, 1u << 30, &err));
+    struct sum small = {d, t->address(d, 0), 1024, 1};
+    struct device_graph *graphs[2];
+    OK(t->launch(d, add, &small, 0, &err));
+    OK(t->sync(d, &err));
+    uint64_t before = t->beside_bytes(d);
+    for (int k = 0; k < 2; k++) {
+        int nodes = (int)(t->most_nodes * 6 / 10);
+        OK(t->capture_begin(d, &err));
+        for (int i = 0; i < nodes; i++)
+            OK(t->launch(d, add, &small, 0, &err));
+        enum ebb_status status = t->capture_end(d, &graphs[k], &err);
+        CHECK(status == (k ? EBB_ENOMEM : EBB_OK)); /* two do not fit */
+        printf("graph of %d kernels: %s, %.0f MiB more beside the slab\n", nodes, k ? err.message : "made",
+               (double)(t->beside_bytes(d) - before) / (1 << 20));
+        CHECK(t->beside_bytes(d) <= t->reserve_bytes);
+    }
+    OK(t->graph_launch(d, graphs[0], &err));
+    OK(t->sync(d, &err));
+    CHECK(t->beside_bytes(d) <= t->reserve_bytes);
+    printf("beside the slab after its launch: %.0f MiB\n", (double)t->beside_bytes(d) / (1 << 20));
+    t->graph_free(d, graphs[0]);
+    t->destroy(d);
+}
+
 static void rates(void)
 {
     double begin = now_ms();
@@ -204,6 +302,9 @@ int main(void)
     round_trip();
     moves();
     graphs();
+    clears();
+    long_ago();
+    reserve();
     rates();
     printf(failures ? "%d failures\n" : "device contract kept\n", failures);
     return failures != 0;

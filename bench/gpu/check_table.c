@@ -427,8 +427,8 @@ BUILD(batch_norm)
     add_in(c, FLOAT, d->channels, -1, 1);
     add_in(c, FLOAT, d->channels, 0, 1);
     add_in(c, FLOAT, d->channels, 0.5, 1);
-    if (d->has_add)
-        add_in(c, NUMBER, n, -1, 1);
+    if (d->has_add) /* of the same type, or of its own */
+        add_in(c, pick(0, 1) ? NUMBER : FLOAT, n, -1, 1);
     add_out(c, NUMBER, n);
 }
 

@@ -5,13 +5,17 @@
  * what that enqueues goes to the compute stream.
  *
  * Events come from a ring. A number names a place in it; when the ring comes round, what was recorded
- * there before is waited for, so an old number is always an event that is done.
+ * there before is waited for, so an old number is an event that is done. Inside a capture nobody can wait: whoever asks
+ * for an event of the capture whose place is taken follows all streams instead, which is more than was asked.
  *
  * Copies inside tier 0 may overlap (device.h D4), copies of the library may not: small ones are a kernel, others go in
  * pieces no longer than the distance, or by way of a stage when the distance is small.
  *
  * A capture begins by letting every copy stream follow the compute stream and ends by letting the
- * compute stream follow all of them, so that whatever is enqueued meanwhile is part of the graph. */
+ * compute stream follow all of them, so that whatever is enqueued meanwhile is part of the graph.
+ *
+ * Beside the slab the device's memory holds the driver's context, kernels and graphs. All of it is the reserve: the slab
+ * leaves room for it, and graphs that would not fit are refused (EBB_ENOMEM: the caller goes on without). */
 #include "cuda/runtime.h"
 
 #include <errno.h>
@@ -28,6 +32,11 @@
 #define PIN_BYTES (UINT64_C(1) << 30) /* pinned at a time: 62 GiB take 42 s, and a piece can fail */
 #define STAGE_BYTES (UINT64_C(8) << 20)
 #define LEAST_PIECE (UINT64_C(1) << 20) /* shorter distances go through the stage */
+/* Measured: context and kernels 0.53 to 0.62 GiB, 2.3 KiB a node of a graph. */
+#define RESERVE_BYTES (UINT64_C(5) << 28)
+#define GRAPH_BYTES (UINT64_C(640) << 20) /* of it, for all graphs */
+#define MOST_NODES UINT64_C(280000)
+#define GIB(bytes) ((double)(bytes) / (1 << 30))
 
 struct ring_event {
     cudaEvent_t event;
@@ -36,10 +45,11 @@ struct ring_event {
 
 struct cuda_device {
     struct device base; /* first */
-    struct device_config config;
     cudaStream_t streams[DEVICE_STREAMS];
     struct ring_event ring[RING];
-    uint64_t recorded; /* events so far */
+    uint64_t recorded;                 /* events so far */
+    uint64_t capture_first;            /* how many when the capture began */
+    uint64_t graph_nodes, graph_bytes; /* of all graphs */
     cudaEvent_t timer[2];
     unsigned char *slab, *stage;
     unsigned char *host;
@@ -50,6 +60,7 @@ struct cuda_device {
 
 struct device_graph {
     cudaGraphExec_t exec;
+    uint64_t nodes, bytes;
 };
 
 static struct cuda_device *self(struct device *device)
@@ -96,6 +107,25 @@ static void cuda_destroy(struct device *device)
     ebb_free(d);
 }
 
+/* Kernels are built for one kind. */
+static enum ebb_status check_kind(struct ebb_error *err)
+{
+    int major = 0, minor = 0, device = 0;
+    struct cudaDeviceProp facts;
+    EBB_TRY(check(cudaGetDevice(&device), "facts", err));
+    EBB_TRY(check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                  "facts", err));
+    EBB_TRY(check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+                  "facts", err));
+    if (major == 9 && minor == 0)
+        return EBB_OK;
+    EBB_TRY(check(cudaGetDeviceProperties(&facts, device), "facts", err));
+    return ebb_fail(err, EBB_EUNSUPPORTED,
+                    "cuda device: the GPU is %.100s, of compute capability %d.%d; needed is 9.0 "
+                    "(H100, H200): where there are several, name one in CUDA_VISIBLE_DEVICES",
+                    facts.name, major, minor);
+}
+
 static enum ebb_status make_streams(struct cuda_device *d, struct ebb_error *err)
 {
     int count = 0;
@@ -105,6 +135,7 @@ static enum ebb_status make_streams(struct cuda_device *d, struct ebb_error *err
         return ebb_fail(err, EBB_EDEVICE, "no GPU: %s",
                         code == cudaSuccess ? "the driver knows none" : cudaGetErrorString(code));
     }
+    EBB_TRY(check_kind(err));
     for (int k = 0; k < DEVICE_STREAMS; k++)
         EBB_TRY(
             check(cudaStreamCreateWithFlags(&d->streams[k], cudaStreamNonBlocking), "stream", err));
@@ -115,10 +146,9 @@ static enum ebb_status cuda_create(struct device **device, const struct device_c
                                    struct ebb_error *err)
 {
     struct cuda_device *d;
+    (void)config; /* links are what they are */
     EBB_TRY(ebb_new(&d, 1, sizeof *d, err));
     d->base.table = &cuda_device_table;
-    if (config)
-        d->config = *config;
     enum ebb_status status = make_streams(d, err);
     if (status != EBB_OK) {
         cuda_destroy(&d->base);
@@ -147,6 +177,28 @@ static enum ebb_status pin(struct cuda_device *d, uint64_t bytes, struct ebb_err
     return EBB_OK;
 }
 
+/* The slab, and beside it what of the reserve is not taken yet; of what is, nobody knows whose it is, but graphs come
+ * later in any case. */
+static enum ebb_status take_slab(struct cuda_device *d, uint64_t bytes, struct ebb_error *err)
+{
+    size_t left = 0, all = 0;
+    EBB_TRY(check(cudaMemGetInfo(&left, &all), "memory", err));
+    uint64_t taken = all - left;
+    uint64_t more = taken < RESERVE_BYTES - GRAPH_BYTES ? RESERVE_BYTES - taken : GRAPH_BYTES;
+    if (bytes > left || more > left - bytes)
+        return ebb_fail(
+            err, EBB_ENOMEM,
+            "cuda device: %.2f GiB are wanted, and %.2f GiB beside them for kernels and "
+            "graphs, but %.2f GiB of %.2f GiB are free: give --budget, at most %.2f GiB",
+            GIB(bytes), GIB(more), GIB(left), GIB(all), left > more ? GIB(left - more) : 0.0);
+    EBB_TRY(check(cudaMalloc((void **)&d->slab, (size_t)bytes), "taking the budget", err));
+    d->bytes[DEVICE_T0] = bytes;
+    cudaStream_t stream =
+        d->streams[DEVICE_COMPUTE]; /* other streams do not wait for the default one */
+    EBB_TRY(check(cudaMemsetAsync(d->slab, 0, (size_t)bytes, stream), "clearing the budget", err));
+    return check(cudaStreamSynchronize(stream), "clearing the budget", err);
+}
+
 static enum ebb_status cuda_reserve(struct device *device, enum device_tier tier, uint64_t bytes,
                                     struct ebb_error *err)
 {
@@ -159,9 +211,7 @@ static enum ebb_status cuda_reserve(struct device *device, enum device_tier tier
         return ebb_fail(err, EBB_EUNSUPPORTED, "cuda device: a file tier; give it host memory");
     if (tier == DEVICE_HOST)
         return pin(d, bytes, err);
-    EBB_TRY(check(cudaMalloc((void **)&d->slab, (size_t)bytes), "taking the budget", err));
-    d->bytes[DEVICE_T0] = bytes;
-    return check(cudaMemset(d->slab, 0, (size_t)bytes), "clearing the budget", err);
+    return take_slab(d, bytes, err);
 }
 
 static void *cuda_address(struct device *device, uint64_t offset)
@@ -326,11 +376,32 @@ static enum ebb_status cuda_record(struct device *device, enum device_stream str
     return EBB_OK;
 }
 
+/* Everything on `later` follows what is on `earlier`. */
+static enum ebb_status follow(struct device *device, enum device_stream later,
+                              enum device_stream earlier, struct ebb_error *err)
+{
+    struct cuda_device *d = self(device);
+    device_event event;
+    EBB_TRY(cuda_record(device, earlier, &event, err));
+    return check(cudaStreamWaitEvent(d->streams[later], event_of(d, event)->event, 0), "wait", err);
+}
+
+static enum ebb_status follow_all(struct device *device, enum device_stream later,
+                                  struct ebb_error *err)
+{
+    for (int k = 0; k < DEVICE_STREAMS; k++)
+        if (k != (int)later)
+            EBB_TRY(follow(device, later, (enum device_stream)k, err));
+    return EBB_OK;
+}
+
 static enum ebb_status cuda_stream_wait(struct device *device, enum device_stream stream,
                                         device_event event, struct ebb_error *err)
 {
     struct cuda_device *d = self(device);
     struct ring_event *place = event_of(d, event);
+    if (!place && d->is_capturing && event > d->capture_first)
+        return follow_all(device, stream, err);
     if (!place)
         return EBB_OK;
     if (place->is_captured != d->is_capturing)
@@ -368,27 +439,67 @@ static enum ebb_status cuda_sync(struct device *device, struct ebb_error *err)
 
 /* ---- captures --------------------------------------------------------------------------------- */
 
-/* Everything on `later` follows what is on `earlier`. */
-static enum ebb_status follow(struct device *device, enum device_stream later,
-                              enum device_stream earlier, struct ebb_error *err)
-{
-    device_event event;
-    EBB_TRY(cuda_record(device, earlier, &event, err));
-    return cuda_stream_wait(device, later, event, err);
-}
+static enum ebb_status cuda_capture_end(struct device *device, struct device_graph **graph,
+                                        struct ebb_error *err);
 
+/* From a device that is done with everything: places of older events may be taken. */
 static enum ebb_status cuda_capture_begin(struct device *device, struct ebb_error *err)
 {
     struct cuda_device *d = self(device);
     if (d->is_capturing)
         return ebb_fail(err, EBB_EINTERNAL, "cuda device: a capture is under way already");
+    EBB_TRY(cuda_sync(device, err));
     EBB_TRY(
         check(cudaStreamBeginCapture(d->streams[DEVICE_COMPUTE], cudaStreamCaptureModeThreadLocal),
               "capture", err));
     d->is_capturing = true;
+    d->capture_first = d->recorded;
+    enum ebb_status status = EBB_OK;
     for (int k = DEVICE_COMPUTE + 1; k < DEVICE_STREAMS; k++)
-        EBB_TRY(follow(device, (enum device_stream)k, DEVICE_COMPUTE, err));
+        EBB_THEN(status, follow(device, (enum device_stream)k, DEVICE_COMPUTE, err));
+    if (status != EBB_OK)
+        (void)cuda_capture_end(device, NULL, NULL);
+    return status;
+}
+
+/* Ready to be launched, all of its memory taken: a launch cannot fail for want of it. */
+static enum ebb_status instantiate(struct cuda_device *d, struct device_graph *g, cudaGraph_t raw,
+                                   struct ebb_error *err)
+{
+    cudaStream_t stream = d->streams[DEVICE_COMPUTE];
+    size_t before = 0, after = 0, all = 0, nodes = 0;
+    EBB_TRY(check(cudaGraphGetNodes(raw, NULL, &nodes), "graph", err));
+    if (nodes > MOST_NODES - d->graph_nodes)
+        return ebb_fail(err, EBB_ENOMEM,
+                        "cuda device: a graph of %zu nodes beside %llu others: at most %llu fit "
+                        "into the reserve",
+                        nodes, (unsigned long long)d->graph_nodes, (unsigned long long)MOST_NODES);
+    EBB_TRY(check(cudaMemGetInfo(&before, &all), "memory", err));
+    EBB_TRY(check(cudaGraphInstantiate(&g->exec, raw, 0), "graph", err));
+    EBB_TRY(check(cudaGraphUpload(g->exec, stream), "graph", err));
+    EBB_TRY(check(cudaStreamSynchronize(stream), "graph", err));
+    EBB_TRY(check(cudaMemGetInfo(&after, &all), "memory", err));
+    g->nodes = nodes;
+    g->bytes = before > after ? before - after : 0;
+    d->graph_nodes += g->nodes;
+    d->graph_bytes += g->bytes;
+    if (d->graph_bytes > GRAPH_BYTES)
+        return ebb_fail(err, EBB_ENOMEM,
+                        "cuda device: graphs take %.2f GiB, of the reserve %.2f GiB are theirs",
+                        GIB(d->graph_bytes), GIB(GRAPH_BYTES));
     return EBB_OK;
+}
+
+static void cuda_graph_free(struct device *device, struct device_graph *graph)
+{
+    struct cuda_device *d = self(device);
+    if (!graph)
+        return;
+    if (graph->exec)
+        (void)cudaGraphExecDestroy(graph->exec);
+    d->graph_nodes -= graph->nodes;
+    d->graph_bytes -= graph->bytes;
+    ebb_free(graph);
 }
 
 static enum ebb_status cuda_capture_end(struct device *device, struct device_graph **graph,
@@ -397,24 +508,22 @@ static enum ebb_status cuda_capture_end(struct device *device, struct device_gra
     struct cuda_device *d = self(device);
     if (!d->is_capturing)
         return ebb_fail(err, EBB_EINTERNAL, "cuda device: no capture is under way");
-    enum ebb_status status = EBB_OK;
-    for (int k = DEVICE_COMPUTE + 1; k < DEVICE_STREAMS && status == EBB_OK; k++)
-        status = follow(device, DEVICE_COMPUTE, (enum device_stream)k, err);
+    enum ebb_status status = follow_all(device, DEVICE_COMPUTE, err);
     cudaGraph_t raw = NULL;
     struct device_graph *g = NULL;
     cudaError_t code = cudaStreamEndCapture(d->streams[DEVICE_COMPUTE], &raw);
     d->is_capturing = false;
     EBB_THEN(status, check(code, "capture", err));
-    if (status == EBB_OK && graph)
-        status = ebb_new(&g, 1, sizeof *g, err);
-    if (status == EBB_OK && graph)
-        status = check(cudaGraphInstantiate(&g->exec, raw, 0), "graph", err);
+    if (graph) {
+        EBB_THEN(status, ebb_new(&g, 1, sizeof *g, err));
+        EBB_THEN(status, instantiate(d, g, raw, err));
+    }
     if (raw)
         (void)cudaGraphDestroy(raw);
     if (status == EBB_OK && graph)
         *graph = g;
     else
-        ebb_free(g);
+        cuda_graph_free(device, g);
     return status;
 }
 
@@ -425,15 +534,6 @@ static enum ebb_status cuda_graph_launch(struct device *device, struct device_gr
     if (d->is_capturing)
         return ebb_fail(err, EBB_EINTERNAL, "cuda device: a graph inside a capture");
     return check(cudaGraphLaunch(graph->exec, d->streams[DEVICE_COMPUTE]), "graph", err);
-}
-
-static void cuda_graph_free(struct device *device, struct device_graph *graph)
-{
-    (void)device;
-    if (!graph)
-        return;
-    (void)cudaGraphExecDestroy(graph->exec);
-    ebb_free(graph);
 }
 
 static uint64_t cuda_now(struct device *device, enum device_stream stream)
@@ -507,7 +607,8 @@ const struct device_table cuda_device_table = {
     .stall_ns = cuda_stall,
     .time_begin = cuda_time_begin,
     .time_end = cuda_time_end,
-    .reserve_bytes = UINT64_C(5) << 28, /* measured: 0.53 GiB, and graphs as exec allows them */
+    .reserve_bytes = RESERVE_BYTES,
+    .most_nodes = MOST_NODES,
     .beside_bytes = cuda_beside,
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,

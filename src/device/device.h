@@ -121,7 +121,9 @@ struct device_table {
     uint64_t reserve_bytes;
     uint64_t (*beside_bytes)(struct device *device);
     /* D8; all NULL where there is no capture. A graph belongs to the caller and goes before the
-     * device. */
+     * device. EBB_ENOMEM of capture_end: there is no room for it beside the graphs that are there;
+     * nothing is left under way, and the same steps can be enqueued one by one. */
+    uint64_t most_nodes; /* launches, copies and moves of all graphs together; 0: any number */
     enum ebb_status (*capture_begin)(struct device *device, struct ebb_error *err);
     enum ebb_status (*capture_end)(struct device *device, struct device_graph **graph,
                                    struct ebb_error *err); /* NULL: given up */
