@@ -101,9 +101,12 @@ void cli_train_summary(const struct cli_train_session *s, const struct train_sta
            bytes_text(st->reserve_bytes, a, sizeof a), bytes_text(st->buffer_bytes, b, sizeof b),
            st->busy_ns ? 100.0 * (double)st->wait_ns / (double)st->busy_ns : 0.0);
     if (st->device_reserve_bytes)
-        printf("  device    %s beside the budget at the end, reserve %s\n",
+        printf("  device    %s beside the budget at the end, reserve %s%s\n",
                bytes_text(st->device_beside_bytes, a, sizeof a),
-               bytes_text(st->device_reserve_bytes, b, sizeof b));
+               bytes_text(st->device_reserve_bytes, b, sizeof b),
+               st->device_beside_bytes > st->device_reserve_bytes
+                   ? ": more than that; what other programs hold on the device counts, too"
+                   : "");
     if (st->samples)
         printf("  observed  %s at most, %s accounted for; %s beyond at most, in update %" PRId64
                " at %s %s\n",

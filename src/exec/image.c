@@ -361,6 +361,10 @@ static enum ebb_status bind(struct exec_image **image, const struct exec_program
     EBB_THEN(status, keep_waits(&m, err));
     EBB_THEN(status, take_boxes(i, err));
     maker_fini(&m);
+    i->graph_most = IMAGE_GRAPHS; /* nodes that are counted here are the fewest that there can be */
+    uint64_t most = i->device->table->most_nodes;
+    while (most && i->graph_most > 0 && (uint64_t)i->graph_most * i->node_count > most)
+        i->graph_most--;
     return EBB_HAND_OUT(status, image, i, exec_image_destroy);
 }
 
@@ -386,11 +390,9 @@ void exec_image_destroy(struct exec_image *image)
         return;
     ebb_free(image->steps);
     const struct device_table *d = image->device->table;
-    for (int k = 0; k < IMAGE_GRAPHS; k++) {
-        if (image->graphs[k].graph)
-            d->graph_free(image->device, image->graphs[k].graph);
+    exec_image_forget(image);
+    for (int k = 0; k < IMAGE_GRAPHS; k++)
         ebb_free(image->graphs[k].sources);
-    }
     ebb_free(image->sources);
     if (image->inbox)
         d->host_give(image->device, image->inbox);

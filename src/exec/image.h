@@ -49,11 +49,15 @@ struct exec_image {
     const void **sources; /* per box, of the run under way: in the inbox, or lent */
     struct image_graph graphs[IMAGE_GRAPHS];
     int next_graph; /* that is made anew when none fits */
+    int graph_most; /* that the device has room for, as far as is known */
     uint64_t runs;
     bool is_timed;                        /* the run under way */
     uint64_t first_ns, again_ns, move_ns; /* of the run under way, when it is measured */
     struct exec_report report;
 };
+
+/* Gives its graphs back (image_run.c). */
+void exec_image_forget(struct exec_image *image);
 
 static inline uint64_t exec_image_bytes(const struct exec_image *image, uint32_t storage)
 {

@@ -2,7 +2,8 @@
  *
  * On a device that can capture, the first run enqueues step by step (libraries load what they need),
  * the second is captured, and from then on a run is one launch of the graph (of one of two, where
- * leaves are lent from two places in turn). Leaves are filled before
+ * leaves are lent from two places in turn). Where the device has no room for two, leaves lie in one
+ * place; where it has none for one, every run enqueues step by step. Leaves are filled before
  * and results read behind it, through memory that host and device share. */
 #include "exec/image.h"
 
@@ -166,13 +167,10 @@ static enum ebb_status note_step(const struct exec_image *image, struct exec_log
 
 /* ---- what goes in and comes out --------------------------------------------------------------- */
 
-#define MOST_CAPTURED                                                                              \
-    262144 /* nodes of all graphs: each takes 2.3 KiB of the device, beside the budget */
-
-/* Leaves that lie in two places in turn make two graphs: not of a step that is large already. */
+/* Leaves that lie in two places in turn make two graphs: not where there is room for one alone. */
 static bool is_lent(const struct exec_image *image)
 {
-    return image->o.io && image->o.io->lend && image->node_count <= MOST_CAPTURED / IMAGE_GRAPHS;
+    return image->o.io && image->o.io->lend && image->graph_most != 1;
 }
 
 static enum ebb_status fill_inbox(struct exec_image *image, struct ebb_error *err)
@@ -258,7 +256,46 @@ static enum ebb_status capture(struct exec_image *image, struct image_graph *g,
     return status == EBB_OK ? ended : status;
 }
 
-/* The graph that reads leaves where they lie now. */
+void exec_image_forget(struct exec_image *image)
+{
+    for (int k = 0; k < IMAGE_GRAPHS; k++) {
+        if (image->graphs[k].graph)
+            image->device->table->graph_free(image->device, image->graphs[k].graph);
+        image->graphs[k].graph = NULL;
+    }
+}
+
+/* Leaves that are lent are taken over: they lie in the inbox as those of all runs to come. */
+static void take_over(struct exec_image *image)
+{
+    for (size_t i = 0; i < image->step_count; i++) {
+        const struct image_step *step = &image->steps[i];
+        unsigned char *box = image->inbox + step->low_offset;
+        if (!step->is_boxed || image->sources[step->box] == box)
+            continue;
+        memcpy(box, image->sources[step->box], exec_leaf_bytes(image->p, step->index));
+        image->sources[step->box] = box;
+    }
+}
+
+/* The device has no room for one graph more: for one instead of two, or for none. */
+static enum ebb_status have_fewer(struct exec_image *image, struct ebb_error *err)
+{
+    bool has_other = false;
+    for (int k = 0; k < IMAGE_GRAPHS; k++)
+        has_other = has_other || image->graphs[k].graph;
+    image->graph_most = has_other ? 1 : 0;
+    exec_image_forget(image);
+    if (!has_other)
+        return EBB_OK;
+    take_over(image);
+    enum ebb_status status = capture(image, &image->graphs[0], err);
+    if (status == EBB_ENOMEM)
+        image->graph_most = 0;
+    return status == EBB_ENOMEM ? EBB_OK : status;
+}
+
+/* The graph that reads leaves where they lie now; NULL: there is no room for it. */
 static enum ebb_status find_graph(struct exec_image *image, struct device_graph **graph,
                                   struct ebb_error *err)
 {
@@ -271,21 +308,24 @@ static enum ebb_status find_graph(struct exec_image *image, struct device_graph 
         }
     struct image_graph *g = &image->graphs[image->next_graph];
     image->next_graph = (image->next_graph + 1) % IMAGE_GRAPHS;
-    EBB_TRY(capture(image, g, err));
+    enum ebb_status status = capture(image, g, err);
+    if (status == EBB_ENOMEM) {
+        g = &image->graphs[0];
+        status = have_fewer(image, err);
+    }
     *graph = g->graph;
-    return EBB_OK;
+    return status;
 }
 
 static enum ebb_status run_all(struct exec_image *image, struct ebb_error *err)
 {
     const struct device_table *d = image->device->table;
     bool is_eager = !d->capture_begin || image->o.is_eager || image->runs == 0 ||
-                    image->node_count > MOST_CAPTURED || image->is_timed;
-    struct device_graph *graph;
-    if (is_eager)
-        return enqueue(image, err);
-    EBB_TRY(find_graph(image, &graph, err));
-    return d->graph_launch(image->device, graph, err);
+                    image->graph_most == 0 || image->is_timed;
+    struct device_graph *graph = NULL;
+    if (!is_eager)
+        EBB_TRY(find_graph(image, &graph, err));
+    return graph ? d->graph_launch(image->device, graph, err) : enqueue(image, err);
 }
 
 enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *io,

@@ -521,8 +521,15 @@ const struct plan *train_program_plan(const struct train_program *p)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static uint64_t more_than_there_is(void)
+/* The longest slab that is taken as it was asked for: of addresses beyond, the host would have no memory behind them; a
+ * device with memory of its own knows how much it has. */
+static uint64_t longest_slab(const struct train_engine *e)
 {
+    const struct device_table *d = e->device->table;
+    if (e->options.is_dry)
+        return TRACE_MAX_BYTES;
+    if (!d->is_lazy && !d->is_host_visible)
+        return UINT64_MAX - 1;
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     return pages > 0 && size > 0 ? 2 * (uint64_t)pages * (uint64_t)size : UINT64_C(1) << 34;
 }
@@ -533,8 +540,8 @@ enum ebb_status train_engine_reserve(struct train_engine *e, struct ebb_error *e
     if (e->is_reserved)
         return EBB_OK;
     uint64_t bytes = e->ways.budget_bytes;
-    uint64_t most = e->options.is_dry ? TRACE_MAX_BYTES : more_than_there_is();
-    if (bytes > most) { /* addresses beyond would have no memory behind them */
+    uint64_t most = longest_slab(e);
+    if (bytes > most) {
         bytes = d->is_lazy || e->options.is_dry ? most : 0;
         for (const struct train_program *p = e->programs; p; p = p->next)
             bytes = p->choice.info.peak_bytes > bytes ? p->choice.info.peak_bytes : bytes;
