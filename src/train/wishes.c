@@ -86,6 +86,19 @@ static void check_ratios(const struct checking *c)
                      "both ratios are parts of this machine's memory, allowed: together <= 1");
 }
 
+/* Copies of the cpu and of far are held back to what is said; those of a GPU go as fast as they go. */
+static void check_links(const struct checking *c)
+{
+    static const char *const links[] = {"link_bandwidth", "link_latency"};
+    if (!c->config->device || strcmp(c->config->device, "cuda") != 0)
+        return;
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        if (ebb_doc_given(c->map, links[i]))
+            wrong(c, links[i],
+                  "holds copies back, allowed with device: cpu or far; what the links of a GPU "
+                  "carry stands in its profile (costs)");
+}
+
 static void check_host(const struct checking *c)
 {
     const struct train_config *config = c->config;
@@ -180,6 +193,7 @@ void train_wishes_check(struct ebb_reading *reading, const struct ebb_path *path
     struct checking c = {reading, path, map, config};
     check_activations(&c);
     check_ratios(&c);
+    check_links(&c);
     check_host(&c);
     check_caps(&c);
     check_always(&c);

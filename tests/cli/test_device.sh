@@ -66,6 +66,10 @@ run 2 $train --costs other.device
 [[ $out == *"cut short"* ]] || fail "a profile cut short: $out"
 run 2 $train --link host=0
 run 2 $train --link disk=1
+for more in "--link host=2" "--link file=0.5" "--link host=2,file=1"; do
+    run 2 $train --device cuda --host 1MiB $more
+    [[ $out == *link_bandwidth*"allowed with device: cpu or far"* ]] || fail "$more on a GPU: $out"
+done
 run 2 $train --device gpu
 [[ $out == *"allowed: cpu"* ]] || fail "devices are not named: $out"
 
@@ -95,6 +99,19 @@ if [ -n "$source_dir" ]; then
     out=$(OUT=gpu "$source_dir/bench/gpu/run" mine chekc bigg 2>&1 </dev/null)
     [[ $? -eq 2 && $out == *"no ebb inside"*"'chekc'"*"'bigg'"* && ! -e gpu ]] || fail "bench/gpu/run: $out"
     checks=$((checks + 1))
+fi
+# Program and plug-in agree on what both look into: another layout of it is another number.
+if [ -n "$source_dir" ]; then
+    abi() { cmake -DSOURCE="$1" -P "$source_dir/tools/plugin_abi.cmake" 2>&1 | cut -d ' ' -f 1; }
+    mkdir headers && cp -r "$source_dir/src" headers/src
+    number=$(abi headers)
+    [[ $number == 0x???????????????u && $number == "$(abi "$source_dir")" ]] || fail "no number of headers: $number"
+    for header in device/device.h kernel/kernel.h profile/profile.h profile/inner.h base/arena.h base/status.h; do
+        cp "headers/src/$header" kept.h && echo "/* changed */" >>"headers/src/$header"
+        [ "$(abi headers)" != "$number" ] || fail "plug-ins built with another $header would be taken"
+        mv kept.h "headers/src/$header"
+        checks=$((checks + 1))
+    done
 fi
 # A plug-in that was not copied to its end.
 for size in 100 5000 100000; do
