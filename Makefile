@@ -7,6 +7,7 @@
 #   make format   clang-format in place             make clean      remove build folders
 #   make soak     SOAK_SECONDS of the crash test    make tidy       clang-tidy over all of src
 #   make toys     add one of each kind to a copy, build and use it
+#   make slow     every test in full (EBB_TEST_LONG=1: more budgets, seeds, models, kills); hours
 #   make identity one hash for a model, whatever memory it gets
 #   make web-test the page in a real browser, alone and behind nginx with TLS
 #   make store-test  checkpoints in real object stores; store-full: with speeds, kills, outages and large files (hours)
@@ -21,7 +22,7 @@ CMAKE = cmake -G Ninja -S .
 QUIET = >/dev/null
 MARGS = --no-print-directory
 
-.PHONY: onnx-test web-test web-scale store-test store-full toys identity all demo test check format tidy asan tsan fuzz bench golden soak size clean
+.PHONY: slow onnx-test web-test web-scale store-test store-full toys identity all demo test check format tidy asan tsan fuzz bench golden soak size clean
 .DEFAULT_GOAL := all
 
 all:
@@ -37,6 +38,12 @@ demo:
 test:
 	@tools/setup
 	@tools/test
+
+slow:
+	@tools/setup --check
+	@$(CMAKE) -B build $(QUIET)
+	@ninja -C build --quiet
+	@EBB_TEST_LONG=1 ctest --test-dir build -j "$$(nproc)" --output-on-failure --timeout 36000
 
 check:
 	@tools/setup --check

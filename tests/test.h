@@ -3,13 +3,15 @@
  *     TEST(subject__expectation) { CHECK(x); CHECK_EQ(a, b); }
  *     TEST_MAIN()
  *
- * One behaviour per test; a failing run exits nonzero. Every TEST of the file runs, in their order: it
+ * One behaviour per test; a failing run exits nonzero. `make test` takes slices of what is only
+ * thorough; with EBB_TEST_LONG=1 (`make slow`) test_is_long() says to do all of it. Every TEST of the file runs, in their order: it
  * enters itself in the list before main. */
 #ifndef EBB_TESTS_TEST_H
 #define EBB_TESTS_TEST_H
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,6 +29,12 @@ static inline void test_enter(const char *name, CMUnitTestFunction test)
             return;
         }
     abort(); /* more than TEST_MOST */
+}
+
+static inline bool test_is_long(void)
+{
+    const char *text = getenv("EBB_TEST_LONG");
+    return text && *text == '1';
 }
 
 #define TEST(name)                                                                                 \

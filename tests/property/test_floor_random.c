@@ -55,7 +55,7 @@ static enum planner_status ask(const struct trace *trace, uint64_t budget, uint6
 
 TEST(floor__is_what_it_says)
 {
-    for (uint64_t seed = 1; seed <= 120; seed++) {
+    for (uint64_t seed = 1; seed <= (test_is_long() ? 120u : 48u); seed++) {
         struct trace *trace = make_trace(seed);
         struct ebb_error err;
         struct plan plan;
@@ -110,7 +110,7 @@ TEST(floor__with_tiers_is_lower)
 {
     double sum = 0;
     int count = 0;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= (test_is_long() ? 60u : 36u); seed++) {
         struct trace *trace = make_trace(seed);
         struct ebb_error err;
         struct planner_floor_facts facts;

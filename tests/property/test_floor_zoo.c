@@ -73,8 +73,7 @@ static bool is_in_slice(const struct nn_model *model, size_t i)
 
 TEST(floor__of_every_model_is_within_a_tenth_of_what_must_be_there)
 {
-    const char *text = getenv("EBB_TEST_LONG");
-    bool is_long = text && *text == '1';
+    bool is_long = test_is_long();
     size_t tried = 0;
     for (size_t i = 0; i < nn_model_count(); i++) {
         const struct nn_model *model = nn_model_at(i);

@@ -41,17 +41,17 @@ static const struct small smalls[] = {
      "RMSprop"},
     {"language_model",
      "wlm_lstm",
-     {"vocabulary", "60", "length", "9", "embedding", "16", "hidden", "16"},
+     {"vocabulary", "60", "length", "6", "embedding", "16", "hidden", "16"},
      4,
      "Adam"},
-    {"regression", "dtr_treelstm", {"features", "8", "memory", "12", "depth", "4"}, 4, "SGD"},
+    {"regression", "dtr_treelstm", {"features", "8", "memory", "12", "depth", "3"}, 4, "SGD"},
     {"language_model",
      "gpt2_124M",
      {"vocabulary", "60", "positions", "16", "length", "16", "width", "32", "layers", "3", "heads",
       "2", "dropout", "0.2"},
      4,
      "AdamW"},
-    {"gan", "unrolled_gan", {"noise", "8", "hidden", "16", "unroll", "3"}, 16, "Adam"},
+    {"gan", "unrolled_gan", {"noise", "8", "hidden", "16", "unroll", "2"}, 16, "Adam"},
     {"regression",
      "cosmoflow",
      {"size", "16", "planes", "4", "layers", "3", "hidden", "16,8"},
@@ -66,12 +66,6 @@ struct outcome {
     double loss;
     bool is_refused;
 };
-
-static bool is_long(void)
-{
-    const char *text = getenv("EBB_TEST_LONG");
-    return text && *text == '1';
-}
 
 static bool is_other(int number)
 {
@@ -195,7 +189,7 @@ static void sweep(const struct small *m, bool is_full)
     {                                                                                              \
         if (is_other(number))                                                                      \
             skip();                                                                                \
-        sweep(&smalls[number], is_long());                                                         \
+        sweep(&smalls[number], test_is_long());                                                    \
     }
 SWEEP(batch_norm_resnet, 0)
 SWEEP(densenet, 1)
@@ -275,7 +269,7 @@ static void try_model(const struct nn_model *model)
     train_with(&config, 1, false, &free_run);
     config.device = device_of_tests();
     check_cell(&m, &config, free_run.floor_bytes, "dtr_eq", 1, &free_run);
-    if (is_long())
+    if (test_is_long())
         printf("%-20s floor %10" PRIu64 " of %10" PRIu64 "\n", model->name, free_run.floor_bytes,
                free_run.unlimited_bytes);
 }
@@ -290,7 +284,7 @@ TEST(zoo__one_update_at_the_floor)
     for (size_t i = 0; i < nn_model_count(); i++) {
         const struct nn_model *model = nn_model_at(i);
         bool is_size = strncmp(model->name, "GPT", 3) == 0 || strncmp(model->name, "meg", 3) == 0;
-        if (!is_long() && (is_size ? i % 10 != 0 : i % 4 != 0))
+        if (!test_is_long() && (is_size ? i % 10 != 0 : i % 4 != 0))
             continue;
         try_model(model);
         tried++;

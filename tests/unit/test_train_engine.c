@@ -17,7 +17,9 @@ TEST(every_policy_and_budget__gives_the_same_bits)
     CHECK(low < high);
     for (size_t p = 0; p < mem_policy_count; p++) {
         for (int mode = 0; mode < 2; mode++) {
-            for (int b = mode; b <= 8; b += 4) { /* test_train_budget has more of them */
+            /* Policies offline at the floor and above it, online above it; long: in more places. */
+            int first = mode == 0 || test_is_long() ? mode : 5, last = test_is_long() ? 8 : 5;
+            for (int b = first; b <= last; b += 4) {
                 struct train_engine_options options = {
                     .threads = 1, .policy = mem_policies[p].name, .is_online = mode == 1};
                 options.budget_bytes = (low + (high - low) * (uint64_t)b / 8) / 256 * 256;
@@ -35,7 +37,7 @@ TEST(planners__give_the_same_bits)
     struct ebb_error err;
     run_reference(&err);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        for (int b = 0; b <= 8; b += 2) {
+        for (int b = 0; b <= 8; b += test_is_long() ? 2 : 4) {
             struct train_engine_options options = {.threads = 1, .policy = names[i]};
             options.budget_bytes =
                 (reference.floor + (reference.unlimited - reference.floor) * (uint64_t)b / 8) /
@@ -177,11 +179,13 @@ TEST(tiers__never_make_it_slower)
 {
     struct ebb_error err;
     run_reference(&err);
-    for (int part = 1; part < 8; part += 3) {
+    for (int part = 1; part < 8; part += test_is_long() ? 3 : 5) {
         uint64_t room = reference.unlimited - reference.floor;
         uint64_t budget = (reference.floor + room * (uint64_t)part / 8) / 256 * 256;
         double alone = predict(budget, 0, 0);
-        for (int bits = 12; bits <= 16; bits += 4) {
+        /* a tier for little and one for much; in turn, or (long) both */
+        int first = test_is_long() || part == 1 ? 12 : 16, last = !test_is_long() ? first : 16;
+        for (int bits = first; bits <= last; bits += 4) {
             CHECK(predict(budget, UINT64_C(1) << bits, 0) <= alone);
             CHECK(predict(budget, 0, UINT64_C(1) << bits) <= alone);
         }
