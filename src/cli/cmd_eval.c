@@ -134,6 +134,11 @@ static enum ebb_status load(struct evaluation *e, struct ebb_error *err)
         .changes = {e->rename.items, e->rename.count, e->transpose.items, e->transpose.count}};
     struct ebb_str list = {0}, dir = {0};
     enum ebb_status status = train_store_find(e->weights, &dir, err);
+    if (dir.length > 0 && e->rename.count + e->transpose.count > 0)
+        EBB_THEN(status, ebb_fail(err, EBB_EINPUT,
+                                  "%s is a checkpoint of ebb: --rename and --transpose are for "
+                                  "weights of others",
+                                  ebb_str_c(&dir)));
     if (dir.length > 0)
         EBB_THEN(status, train_trial_load(e->trial, ebb_str_c(&dir), TRAIN_RESUME, err));
     else

@@ -163,15 +163,11 @@ static enum ebb_status copy_rows(struct cli_prediction *p, size_t port, int64_t 
         nn_generate(&p->net, to, 0, 0, room);
         return EBB_OK;
     }
-    struct tensor_entry part = *a;
-    if (!p->is_shared[port]) {
-        size_t each = a->bytes / (size_t)a->view.dims[0];
-        part.view.dims[0] = n;
-        part.data = (const char *)a->data + (size_t)first * each;
-        part.bytes = (size_t)n * each;
+    if (!p->is_shared[port])
         memset(room, 0, (size_t)tensor_count(&to->view) * tensor_dtype_bytes(dtype));
-    }
-    if (!tensor_entry_copy(&part, dtype, room))
+    bool ok = p->is_shared[port] ? tensor_entry_copy(a, dtype, room)
+                                 : tensor_entry_rows(a, first, n, dtype, room);
+    if (!ok)
         return ebb_fail(err, EBB_EINPUT, "%s: '%s' has fractions, the model takes whole numbers",
                         p->names.items[0], a->name);
     return EBB_OK;

@@ -201,6 +201,8 @@ static enum ebb_status start(struct cli_train_session *s, struct ebb_error *err)
             return ebb_fail(err, EBB_EINPUT,
                             "--init-weights has no meaning when a checkpoint is resumed");
         s->is_resumed = found;
+        s->is_over = found && s->early.patience > 0 && o->validate_every > 0 &&
+                     train_trial_since_best(s->trial, TRAIN_WATCH_EARLY) >= s->early.patience;
         if (found)
             return EBB_OK;
     }

@@ -187,8 +187,16 @@ static bool is_below(const char *path)
     return *path != '\0';
 }
 
-enum ebb_status cli_pack_file(const char *folder, const char *path, struct ebb_json_writer *w,
-                              struct ebb_error *err)
+static bool is_named(const struct ebb_names *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], name) == 0)
+            return true;
+    return false;
+}
+
+enum ebb_status cli_pack_file(const char *folder, const char *path, struct ebb_names *done,
+                              struct ebb_json_writer *w, struct ebb_error *err)
 {
     struct pack p = {.w = w};
     struct stat st;
@@ -211,6 +219,9 @@ enum ebb_status cli_pack_file(const char *folder, const char *path, struct ebb_j
             status =
                 ebb_fail(err, EBB_EIO, "cannot read %s: %s", ebb_str_c(&full), strerror(errno));
         const char *name = ebb_str_c(&full) + strlen(folder) + 1;
+        if (status != EBB_OK || is_named(done, name))
+            continue;
+        status = ebb_names_add(done, name, err);
         if (status == EBB_OK && path[n] == '\0') {
             status = add_file(&p, ebb_str_c(&full), name, &st, err);
         } else if (status == EBB_OK) {

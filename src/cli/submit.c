@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/heap.h"
@@ -193,7 +194,8 @@ static const char *init_file(const struct ebb_doc_node *model)
 
 /* Files that an ONNX file names, which lie below its folder. */
 static enum ebb_status write_beside(const char *folder, const char *file, struct ebb_arena *arena,
-                                    struct ebb_json_writer *w, struct ebb_error *err)
+                                    struct ebb_names *done, struct ebb_json_writer *w,
+                                    struct ebb_error *err)
 {
     struct ebb_report report;
     struct nn_config net;
@@ -209,7 +211,70 @@ static enum ebb_status write_beside(const char *folder, const char *file, struct
                                 net.model->beside[i]);
         if (path == NULL)
             return ebb_no_memory(err, strlen(file));
-        EBB_TRY(cli_pack_file(folder, path, w, err));
+        EBB_TRY(cli_pack_file(folder, path, done, w, err));
+    }
+    return EBB_OK;
+}
+
+/* Path below the folder of the experiment, of one that begins with that folder. */
+static const char *below(const char *folder, const char *path)
+{
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 && path[n] == '/' ? path + n + 1 : path;
+}
+
+/* All files that `init_from` reads: shards and their index, or those of a checkpoint. */
+static enum ebb_status write_weights(const char *folder, const char *file, struct ebb_arena *arena,
+                                     struct ebb_names *done, struct ebb_json_writer *w,
+                                     struct ebb_error *err)
+{
+    static const char *const parts[] = {"manifest.json", "state/weights.safetensors",
+                                        "state/optimizer.safetensors", "state/train.json"};
+    struct tensor_weights weights;
+    struct ebb_str dir = {0};
+    const char *path = ebb_arena_printf(arena, "%s/%s", folder, file);
+    if (path == NULL)
+        return ebb_no_memory(err, strlen(file));
+    enum ebb_status status = train_store_find(path, &dir, err);
+    for (size_t i = 0; dir.length > 0 && i < sizeof parts / sizeof *parts && status == EBB_OK;
+         i++) {
+        const char *part = ebb_arena_printf(arena, "%s/%s", ebb_str_c(&dir), parts[i]);
+        status = part != NULL ? cli_pack_file(folder, below(folder, part), done, w, err)
+                              : ebb_no_memory(err, dir.length);
+    }
+    bool is_ours = dir.length > 0;
+    ebb_str_fini(&dir);
+    if (is_ours || status != EBB_OK)
+        return status;
+    EBB_TRY(tensor_weights_open(&weights, path, NULL, err));
+    for (size_t i = 0; status == EBB_OK && tensor_weights_file(&weights, i) != NULL; i++)
+        status =
+            cli_pack_file(folder, below(folder, tensor_weights_file(&weights, i)), done, w, err);
+    tensor_weights_close(&weights);
+    return status;
+}
+
+/* A file beside the experiment is not among those that trials have. */
+static enum ebb_status check_data(const char *folder, const struct ebb_doc_node *config,
+                                  struct ebb_arena *arena, struct ebb_error *err)
+{
+    static const char *const keys[] = {"data_dir",     "train_files", "val_files",  "train_images",
+                                       "train_labels", "val_images",  "val_labels", "merges"};
+    const struct ebb_doc_node *data = ebb_doc_get(config, "data");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct ebb_doc_node *node = ebb_doc_get(data, keys[i]);
+        const struct ebb_doc_node *first =
+            node != NULL && node->kind == EBB_DOC_LIST && node->count > 0 ? node->items[0] : node;
+        if (first == NULL || first->kind != EBB_DOC_STRING || first->text[0] == '/' ||
+            strncmp(first->text, "synthetic", 9) == 0)
+            continue;
+        const char *path = ebb_arena_printf(arena, "%s/%s", folder, first->text);
+        if (path != NULL && access(path, F_OK) == 0)
+            return ebb_fail(err, EBB_EINPUT,
+                            "data.%s: '%s' is beside the experiment file, where trials do not run: "
+                            "give its absolute path, or the folder to be stored with the "
+                            "experiment (MODEL_DEF)",
+                            keys[i], first->text);
     }
     return EBB_OK;
 }
@@ -221,15 +286,21 @@ static enum ebb_status write_definition(const struct cli_submission *s,
                                         struct ebb_error *err)
 {
     const struct ebb_doc_node *model = ebb_doc_get(config, "model");
-    const char *files[] = {ebb_doc_string(model, "file", NULL), init_file(model)};
+    const char *file = ebb_doc_string(model, "file", NULL), *weights = init_file(model);
+    const char *folder = cli_folder_of(arena, s->file);
     if (definition[0] != '\0')
         return cli_pack(definition, w, err);
-    for (size_t i = 0; i < 2; i++)
-        if (files[i] != NULL)
-            EBB_TRY(cli_pack_file(cli_folder_of(arena, s->file), files[i], w, err));
-    if (files[0] != NULL)
-        return write_beside(cli_folder_of(arena, s->file), files[0], arena, w, err);
-    return EBB_OK;
+    EBB_TRY(check_data(folder, config, arena, err));
+    struct ebb_names done = {0}; /* folders and files stand once */
+    enum ebb_status status = EBB_OK;
+    if (file != NULL) {
+        status = cli_pack_file(folder, file, &done, w, err);
+        EBB_THEN(status, write_beside(folder, file, arena, &done, w, err));
+    }
+    if (weights != NULL)
+        EBB_THEN(status, write_weights(folder, weights, arena, &done, w, err));
+    ebb_names_fini(&done);
+    return status;
 }
 
 /* check_only: what a test is derived from is checked too, without creating anything. */

@@ -26,9 +26,11 @@ int cli_submit_check(const struct cli_submission *s);
 /* Append {"path","type","content","mode","mtime"} rows for all files of `path`. */
 enum ebb_status cli_pack(const char *path, struct ebb_json_writer *w, struct ebb_error *err);
 
-/* The same for one file below `folder` under its relative path, and for the folders on the way. */
-enum ebb_status cli_pack_file(const char *folder, const char *path, struct ebb_json_writer *w,
-                              struct ebb_error *err);
+/* The same for one file below `folder` under its relative path, and for the folders on the way;
+ * done: what is there already. */
+struct ebb_names;
+enum ebb_status cli_pack_file(const char *folder, const char *path, struct ebb_names *done,
+                              struct ebb_json_writer *w, struct ebb_error *err);
 
 /* remote, commit, committer, date of the clean work tree that holds `path`. */
 struct cli_git {

@@ -229,6 +229,8 @@ static enum ebb_status arrays_read(const struct data_request *q, struct ebb_erro
                 return ebb_fail(err, EBB_ECORRUPT, "%s: label %lld of sample %llu", a->file.path,
                                 (long long)label, (unsigned long long)q->index);
         }
+        if (f == 1)
+            EBB_TRY(data_check_mask(q, a->file.path, err));
     }
     return EBB_OK;
 }
@@ -241,8 +243,8 @@ static void arrays_defaults(struct data_values *v)
 static const char *npy_check(const struct data_values *v, const char **key)
 {
     *key = "fields";
-    if (v->fields.count > DATA_MAX_FIELDS)
-        return "at most 8 fields";
+    if (v->fields.count + (v->vocabulary > 0 ? 2 : 0) > DATA_MAX_FIELDS)
+        return "at most 8 fields, 6 with a vocabulary";
     *key = "train_files";
     if (v->train_files.count != v->fields.count)
         return "one file for each field is needed";
@@ -255,8 +257,8 @@ static const char *npy_check(const struct data_values *v, const char **key)
 static const char *one_file_check(const struct data_values *v, const char **key)
 {
     *key = "fields";
-    if (v->fields.count > DATA_MAX_FIELDS)
-        return "at most 8 fields";
+    if (v->fields.count + (v->vocabulary > 0 ? 2 : 0) > DATA_MAX_FIELDS)
+        return "at most 8 fields, 6 with a vocabulary";
     *key = "train_files";
     if (v->train_files.count != 1 || v->val_files.count > 1)
         return "one file holds the arrays of a split";

@@ -27,7 +27,7 @@ enum { MOST_PROGRAMS = 16 };
 struct program {
     pthread_mutex_t lock;
     struct ebb_child child;
-    bool is_started, is_described; /* the first one was asked when the set was opened */
+    bool is_started;
 };
 
 struct command_state {
@@ -297,6 +297,16 @@ static enum ebb_status take_field(const struct data_request *q, struct program *
 static enum ebb_status check_label(const struct data_request *q, struct ebb_error *err)
 {
     const struct data_info *info = &q->set->info;
+    const int64_t *tokens = info->kind == DATA_LANGUAGE ? q->fields[0] : NULL;
+    for (int64_t i = 0; tokens && i < info->sequence; i++)
+        if (tokens[i] < 0 || tokens[i] >= info->vocabulary)
+            return ebb_fail(err, EBB_ECORRUPT,
+                            "data.command: %s sample %" PRIu64 ": token %" PRId64
+                            ", the vocabulary has %" PRId64,
+                            q->split == DATA_TRAIN ? "train" : "validation", q->index, tokens[i],
+                            info->vocabulary);
+    if (info->kind == DATA_MASKS)
+        return data_check_mask(q, "data.command", err);
     if (info->kind != DATA_CLASSES || !q->fields[1])
         return EBB_OK;
     int64_t label = *(const int64_t *)q->fields[1];

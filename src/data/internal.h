@@ -283,6 +283,9 @@ void data_add_field(struct data_info *info, const char *name, enum data_dtype dt
 bool data_leave_out(const struct data_set *set, enum ebb_status status,
                     const struct ebb_error *why);
 /* What the labels say (info->classes) against what the section says (0: nothing). */
+/* Every place of a mask has a class of the set, where those are known. */
+enum ebb_status data_check_mask(const struct data_request *request, const char *where,
+                                struct ebb_error *err);
 enum ebb_status data_set_classes(struct data_info *info, int64_t given, struct ebb_error *err);
 /* Field 0 of rank 3 is an image: channels, height, width. */
 void data_set_image(struct data_info *info);

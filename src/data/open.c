@@ -65,6 +65,10 @@ const char *data_kind_text(enum data_kind kind)
 void data_add_field(struct data_info *info, const char *name, enum data_dtype dtype, int rank,
                     const int64_t *dims)
 {
+    if (info->field_count == DATA_MAX_FIELDS) {
+        info->sample_bytes = SIZE_MAX / 16; /* refused by set_check */
+        return;
+    }
     struct data_field *f = &info->fields[info->field_count++];
     *f = (struct data_field){.name = name, .dtype = dtype, .rank = rank};
     size_t bytes = data_dtype_bytes(dtype);
@@ -75,6 +79,24 @@ void data_add_field(struct data_info *info, const char *name, enum data_dtype dt
     }
     f->bytes = bytes;
     info->sample_bytes += bytes;
+}
+
+/* -100 and 255 mark what has no class: which of them the loss passes over is its business. */
+enum ebb_status data_check_mask(const struct data_request *q, const char *where,
+                                struct ebb_error *err)
+{
+    const struct data_info *info = &q->set->info;
+    const int64_t *mask =
+        info->kind == DATA_MASKS && info->fields[1].dtype == DATA_I64 ? q->fields[1] : NULL;
+    size_t n = mask && info->classes > 0 ? info->fields[1].bytes / sizeof *mask : 0;
+    for (size_t i = 0; i < n; i++)
+        if ((mask[i] < 0 || mask[i] >= info->classes) && mask[i] != -100 && mask[i] != 255)
+            return ebb_fail(err, EBB_ECORRUPT,
+                            "%s: sample %llu: place %zu of the mask is %lld, there are %lld "
+                            "classes",
+                            where, (unsigned long long)q->index, i, (long long)mask[i],
+                            (long long)info->classes);
+    return EBB_OK;
 }
 
 enum ebb_status data_set_classes(struct data_info *info, int64_t given, struct ebb_error *err)

@@ -52,6 +52,7 @@ struct nn_expr {
     struct nn_expr **items;
     const char **names; /* CALL */
     size_t count;
+    int height; /* how many expressions lie inside each other */
 };
 
 struct nn_line { /* of `forward` */
@@ -218,9 +219,10 @@ struct nn_eval {
     struct nn_builder *b;
     struct ebb_arena *arena;
     int64_t batch;
-    size_t parts, calls;
-    const struct nn_expr *at; /* what is evaluated */
-    const char *made;         /* name of the module that is constructed */
+    size_t parts, calls, taken; /* taken: bytes */
+    int depth;                  /* expressions that are being evaluated */
+    const struct nn_expr *at;   /* what is evaluated */
+    const char *made;           /* name of the module that is constructed */
 };
 
 struct nn_frame { /* one call of a block */
@@ -331,6 +333,8 @@ struct nn_class {
 };
 const struct nn_class *nn_class_find(const char *name);
 const char *nn_class_name(size_t i);
+/* print(model) shows texts without quotes: padding=same, mode=nearest. */
+bool nn_file_is_word(const char *name);
 
 /* Rules of initial values. */
 struct nn_init nn_file_init(struct nn_eval *e, const struct nn_value *v, int rank,

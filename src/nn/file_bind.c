@@ -42,6 +42,16 @@ int nn_signature_find(const char *parameters, const char *name)
     return -1;
 }
 
+/* "momentum=0.1": None would be another value; "stride=" has none. */
+static bool has_default(const char *parameters, size_t i)
+{
+    const char *p = parameters;
+    for (; i > 0 && *p; p++)
+        i -= *p == ',';
+    p += strcspn(p, ",=");
+    return *p == '=' && p[1] && p[1] != ',';
+}
+
 const struct nn_value *nn_bind(struct nn_eval *e, const char *what, const char *parameters,
                                const struct nn_value *args, const char *const *names, size_t count)
 {
@@ -77,6 +87,15 @@ const struct nn_value *nn_bind(struct nn_eval *e, const char *what, const char *
             continue;
         }
         size_t place = k < 0 ? at++ : (size_t)k;
+        if (place >= NN_FILE_NAMES) {
+            nn_eval_fail(e, "%s takes more than %d values", what, NN_FILE_NAMES);
+            return NULL;
+        }
+        if (args[i].kind == NN_VALUE_NONE && has_default(parameters, place)) {
+            nn_signature_at(parameters, place, name, &is_optional, &is_rest);
+            nn_eval_fail(e, "%s: %s=None is not done here", what, name);
+            return NULL;
+        }
         to[place] = args[i];
         given[place] = true;
     }

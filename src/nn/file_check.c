@@ -115,6 +115,11 @@ static bool is_module(const struct scope *s, const struct nn_expr *x)
            is_module_prefix(s->block->modules, s->block->module_count, first->text);
 }
 
+bool nn_file_is_word(const char *name)
+{
+    return ebb_words_find("same valid none tanh nearest bilinear", name, strlen(name), NULL);
+}
+
 /* ---- calls ------------------------------------------------------------------------------------ */
 
 static void check_items(struct scope *s, const struct nn_expr *x, size_t first)
@@ -148,6 +153,8 @@ static void check_arguments(struct scope *s, const struct nn_expr *x, const char
             nn_file_error(s->reading, &s->path, x->items[i], "%s takes %zu values: %s", what,
                           count - skip, *parameters ? parameters : "none");
             return;
+        } else if ((size_t)at >= NN_FILE_NAMES) {
+            return; /* too many inputs: told where they are declared */
         } else if ((size_t)at < count && given[at] && x->names[i]) {
             nn_file_error(s->reading, &s->path, x->items[i], "%s is given '%s' twice", what,
                           x->names[i]);
@@ -155,7 +162,7 @@ static void check_arguments(struct scope *s, const struct nn_expr *x, const char
             given[at] = true;
         }
     }
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < count && k < NN_FILE_NAMES; k++) {
         nn_signature_at(parameters, k, name, &is_optional, &is_rest);
         if (!given[k] && !is_optional)
             nn_file_error(s->reading, &s->path, x, "%s needs '%s': %s(%s)", what, name, what,
@@ -339,7 +346,8 @@ static void check(struct scope *s, const struct nn_expr *x)
     struct ebb_str names = {0};
     switch (x->kind) {
     case NN_EXPR_NAME:
-        if (is_variable(s, x->text) || is_value(s, x->text) || is_module(s, x))
+        if (is_variable(s, x->text) || is_value(s, x->text) || is_module(s, x) ||
+            (!s->is_forward && nn_file_is_word(x->text)))
             return;
         if (s->is_forward && (nn_function_find(x->text) || ops_find(x->text))) {
             nn_file_error(s->reading, &s->path, x, "'%s' is a function: call it", x->text);

@@ -7,7 +7,9 @@
 
 #include "nn/file.h"
 
-#define MAX_CALLS 500000 /* of modules and functions in one build */
+#define MAX_DEPTH 700
+#define MAX_CALLS 500000              /* of modules and functions in one build */
+#define MAX_BYTES ((size_t)256 << 20) /* of lists and arguments */
 
 /* ---- failing ---------------------------------------------------------------------------------- */
 
@@ -46,6 +48,12 @@ const char *nn_value_noun(const struct nn_value *v)
 
 void *nn_eval_take(struct nn_eval *e, size_t count, size_t bytes)
 {
+    size_t more = (count ? count : 1) * bytes;
+    if (more > MAX_BYTES - e->taken) {
+        nn_eval_fail(e, "its lists take more than %zu MiB", MAX_BYTES >> 20);
+        return NULL;
+    }
+    e->taken += more;
     void *p = ebb_arena_calloc(e->arena, count ? count : 1, bytes);
     if (!p)
         tensor_fail(e->b->session, EBB_ENOMEM, "out of memory");
@@ -180,6 +188,8 @@ static struct nn_value name_value(struct nn_eval *e, struct nn_frame *f, const s
         return nn_whole(*f->index);
     if (strcmp(x->text, "batch") == 0)
         return nn_whole(e->batch);
+    if (nn_file_is_word(x->text))
+        return (struct nn_value){.kind = NN_VALUE_TEXT, .text = x->text};
     return nn_eval_fail(e, "there is no '%s'", x->text);
 }
 
@@ -307,12 +317,26 @@ static struct nn_value list_index(struct nn_eval *e, struct nn_frame *f, const s
                    : v->items[at];
     }
     int64_t from = bound(e, f, i->items[0], 0), to = bound(e, f, i->items[1], n);
+    int64_t step = bound(e, f, i->items[2], 1);
+    e->at = x;
+    if (nn_eval_ok(e) && step < 1)
+        nn_eval_fail(e, "a list has no step of %" PRId64 ", allowed: at least 1", step);
+    if (!nn_eval_ok(e))
+        return (struct nn_value){0};
     from += from < 0 ? n : 0;
     to += to < 0 ? n : 0;
     from = from < 0 ? 0 : from > n ? n : from;
     to = to < from ? from : to > n ? n : to;
-    return (struct nn_value){
-        .kind = NN_VALUE_LIST, .items = v->items + from, .count = (size_t)(to - from)};
+    struct nn_value part = {.kind = NN_VALUE_LIST,
+                            .items = v->items + from,
+                            .count = (size_t)((to - from + step - 1) / step)};
+    if (step == 1)
+        return part;
+    part.items = nn_eval_take(e, part.count, sizeof *part.items);
+    for (size_t k = 0; part.items && k < part.count; k++)
+        part.items[k] = v->items[from + (int64_t)k * step];
+    part.count = part.items ? part.count : 0;
+    return part;
 }
 
 static struct nn_value index_value(struct nn_eval *e, struct nn_frame *f, const struct nn_expr *x)
@@ -435,6 +459,15 @@ static struct nn_value call_container(struct nn_eval *e, struct nn_part *part,
     return in[0];
 }
 
+/* A module is known where it is declared: as a value it would be called under another name. */
+static bool has_module(const struct nn_value *v)
+{
+    bool any = v->kind == NN_VALUE_MODULE;
+    for (size_t i = 0; v->kind == NN_VALUE_LIST && i < v->count && !any; i++)
+        any = has_module(&v->items[i]);
+    return any;
+}
+
 /* The prefix is that of the part. */
 static struct nn_value call_part(struct nn_eval *e, struct nn_part *part,
                                  const struct nn_value *args, const char *const *names,
@@ -445,6 +478,10 @@ static struct nn_value call_part(struct nn_eval *e, struct nn_part *part,
     if (++e->calls > MAX_CALLS || depth > NN_FILE_CALLS)
         return nn_eval_fail(e, "more than %d calls, or blocks nested deeper than %d", MAX_CALLS,
                             NN_FILE_CALLS);
+    for (size_t i = 0; i < count; i++)
+        if (has_module(&args[i]))
+            return nn_eval_fail(e, "%s is given a module, allowed: what it makes of a value",
+                                part->name);
     if (part->class && !part->class->calls) {
         return nn_eval_fail(e, "'%s' is read, not called", part->name);
     } else if (part->class) {
@@ -463,7 +500,9 @@ static struct nn_value call_part(struct nn_eval *e, struct nn_part *part,
         e->at = at;
     else
         nn_eval_mark(e);
-    return v;
+    return nn_eval_ok(e) && has_module(&v)
+               ? nn_eval_fail(e, "%s gives a module, allowed: values", part->name)
+               : v;
 }
 
 struct nn_value nn_function_call(struct nn_eval *e, const char *name, const struct nn_value *args,
@@ -583,7 +622,10 @@ struct nn_value nn_eval_expr(struct nn_eval *e, struct nn_frame *f, const struct
     e->at = x;
     if (!nn_eval_ok(e))
         return (struct nn_value){0};
-    struct nn_value v = eval_kind(e, f, x);
+    if (++e->depth > MAX_DEPTH) /* of blocks in blocks, too */
+        nn_eval_fail(e, "expressions and calls are nested deeper than %d", MAX_DEPTH);
+    struct nn_value v = nn_eval_ok(e) ? eval_kind(e, f, x) : (struct nn_value){0};
+    e->depth--;
     e->at = x;
     if (!nn_eval_ok(e))
         nn_eval_mark(e);

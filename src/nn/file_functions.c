@@ -470,6 +470,8 @@ static struct nn_value pool(const struct nn_call *c)
     if (*c->name != 'm' || !nn_truth(c, 6, false))
         return nn_function_op(c->e, ops_find(c->name), args, given, n);
     tensor_id x = nn_tensor(c, 0), out[TENSOR_PORTS] = {TENSOR_NONE};
+    if (nn_int(c, 4, 1) != 1 || nn_truth(c, 5, false))
+        return nn_eval_fail(c->e, "%s: return_indices is for dilation 1 and no ceil_mode", c->name);
     int64_t k = nn_int(c, 1, 1), s = nn_int(c, 2, k), p = nn_int(c, 3, 0);
     struct ops_value values[] = {
         {"kernel", .integer = k}, {"stride", .integer = s}, {"padding", .integer = p}};
@@ -521,6 +523,12 @@ static struct nn_value attention(const struct nn_call *c)
     bool is_causal = nn_truth(c, 5, false);
     if (!nn_eval_ok(c->e))
         return nn_of_tensor(TENSOR_NONE);
+    int rank = rank_of(c, in[0]);
+    if (is_causal && rank > 1 && rank_of(c, in[1]) == rank &&
+        nn_dim(c->e->b, in[0], rank - 2) != nn_dim(c->e->b, in[1], rank - 2))
+        return nn_eval_fail(
+            c->e, "is_causal with %" PRId64 " places that look at %" PRId64 ": give attn_mask",
+            nn_dim(c->e->b, in[0], rank - 2), nn_dim(c->e->b, in[1], rank - 2));
     return nn_of_tensor(nn_attention(c->e->b, in[0], in[1], in[2], in[3], is_causal, p));
 }
 

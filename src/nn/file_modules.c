@@ -21,11 +21,11 @@ static enum nn_init_kind kind_of(const char *word)
 static struct nn_init from_rule(struct nn_eval *e, const struct nn_file_init *r, int rank,
                                 const int64_t *dims)
 {
-    int64_t area = 1;
+    double area = 1;
     for (int d = 2; d < rank; d++)
-        area *= dims[d];
-    double in = rank > 1 ? (double)(dims[1] * area) : 1;
-    double out = rank > 0 ? (double)(dims[0] * area) : 1;
+        area *= (double)dims[d];
+    double in = rank > 1 ? (double)dims[1] * area : 1;
+    double out = rank > 0 ? (double)dims[0] * area : 1;
     double fan = r->is_fan_out ? out : in;
     if (strcmp(r->rule, "constant") == 0)
         return nn_init_constant((float)r->a);
@@ -83,7 +83,17 @@ static void make_item(const struct nn_call *c, const char *name, enum nn_role ro
             return;
         }
     const struct nn_value *given = init < c->count ? &c->args[init] : &none;
+    size_t before = nn_item_count(c->e->b);
     nn_parameter(c->e->b, name, role, rank, dims, nn_file_init(c->e, given, rank, dims, standard));
+    if (nn_eval_ok(c->e) && nn_item_count(c->e->b) == before)
+        nn_eval_fail(c->e, "another module has a tensor '%s' of this name already", name);
+}
+
+/* An argument of torch's that has only one value here. */
+static void only(const struct nn_call *c, size_t i, const char *name, bool allowed)
+{
+    if (nn_truth(c, i, allowed) != allowed)
+        nn_eval_fail(c->e, "%s: %s=%s is not done here", c->name, name, allowed ? "False" : "True");
 }
 
 /* ---- convolutions ----------------------------------------------------------------------------- */
@@ -112,17 +122,21 @@ static struct nn_conv conv_of(const struct nn_call *c)
     v.out = nn_int(c, C_OUT, 1);
     spread(c, C_KERNEL, v.nd, 1, 1, v.k);
     spread(c, C_STRIDE, v.nd, 1, 1, v.stride);
-    bool is_same = nn_given(c, C_PAD) && c->args[C_PAD].kind == NN_VALUE_TEXT;
-    if (!is_same)
+    spread(c, is_transposed ? 8 : 5, v.nd, 1, 1, v.dilation);
+    bool is_text = nn_given(c, C_PAD) && c->args[C_PAD].kind == NN_VALUE_TEXT && !is_transposed;
+    if (!is_text)
         spread(c, C_PAD, v.nd, 0, 0, v.pad);
-    else if (strcmp(c->args[C_PAD].text, "same") == 0 && !is_transposed)
+    else if (strcmp(c->args[C_PAD].text, "same") == 0)
         for (int d = 0; d < v.nd; d++) {
-            v.pad[d] = v.k[d] / 2;
-            if (v.k[d] % 2 == 0 || v.stride[d] != 1)
-                nn_eval_fail(c->e, "%s: padding='same' is for odd kernels and stride 1", c->name);
+            int64_t both =
+                v.dilation[d] < NN_FILE_SIZE && v.k[d] < 1 << 20 ? v.dilation[d] * (v.k[d] - 1) : 1;
+            v.pad[d] = both / 2;
+            if (both % 2 || v.stride[d] != 1)
+                nn_eval_fail(c->e, "%s: padding='same' is for stride 1 and as much on both sides",
+                             c->name);
         }
-    else
-        nn_eval_fail(c->e, "%s: padding is a number, or 'same'", c->name);
+    else if (strcmp(c->args[C_PAD].text, "valid") != 0)
+        nn_eval_fail(c->e, "%s: padding is a number, 'same' or 'valid'", c->name);
     if (is_transposed) {
         int64_t output_padding[3];
         spread(c, 5, v.nd, 0, 0, output_padding);
@@ -131,7 +145,6 @@ static struct nn_conv conv_of(const struct nn_call *c)
             if (output_padding[d] != output_padding[0])
                 nn_eval_fail(c->e, "%s: output_padding is one number here", c->name);
     }
-    spread(c, is_transposed ? 8 : 5, v.nd, 1, 1, v.dilation);
     if (is_transposed && (v.dilation[0] > 1 || v.dilation[1] > 1 || v.dilation[2] > 1))
         nn_eval_fail(c->e, "%s: dilation of transposed convolutions is 1 here", c->name);
     v.groups = nn_int(c, 6, 1);
@@ -150,8 +163,13 @@ static void conv_declare(const struct nn_call *c)
     if (!nn_eval_ok(c->e))
         return;
     int64_t dims[5] = {v.is_transposed ? in : v.out, (v.is_transposed ? v.out : in) / v.groups};
-    for (int d = 0; d < v.nd; d++)
-        area *= dims[d + 2] = v.k[d];
+    for (int d = 0; d < v.nd; d++) {
+        dims[d + 2] = v.k[d];
+        if (__builtin_mul_overflow(area, v.k[d], &area) || area > NN_FILE_SIZE / dims[1]) {
+            nn_eval_fail(c->e, "%s: weights are too many", c->name);
+            return;
+        }
+    }
     struct nn_init standard = nn_init_default(dims[1] * area);
     make_item(c, "weight", NN_WEIGHT, v.nd + 2, dims, inits, standard);
     if (v.has_bias)
@@ -240,6 +258,8 @@ static void norm_items(const struct nn_call *c, int64_t n)
 static void batch_norm_declare(const struct nn_call *c)
 {
     int64_t n = nn_int(c, 0, 1);
+    only(c, 3, "affine", true);
+    only(c, 4, "track_running_stats", true);
     norm_items(c, n);
     nn_buffer(c->e->b, "running_mean", TENSOR_F32, 1, &n, 0);
     nn_buffer(c->e->b, "running_var", TENSOR_F32, 1, &n, 1);
@@ -272,15 +292,22 @@ static int64_t norm_size(const struct nn_call *c)
 
 static void layer_norm_declare(const struct nn_call *c)
 {
-    norm_items(c, norm_size(c));
+    only(c, 3, "bias", true);
+    if (nn_truth(c, 2, true))
+        norm_items(c, norm_size(c));
 }
 
 static struct nn_value layer_norm_run(const struct nn_call *c, const struct nn_call *in)
 {
     tensor_id x = nn_tensor(in, 0);
-    if (!has_size(c, x, 0, -1, norm_size(c), "features"))
+    int64_t n = norm_size(c);
+    if (!has_size(c, x, 0, -1, n, "features"))
         return nn_of_tensor(TENSOR_NONE);
-    return nn_of_tensor(nn_layer_norm(c->e->b, "", x, nn_number(c, 1, 1e-5)));
+    struct ops_value values[] = {{"shape", .ints = &n, .count = 1},
+                                 {"eps", .number = nn_number(c, 1, 1e-5)}};
+    return nn_of_tensor(nn_truth(c, 2, true)
+                            ? nn_layer_norm(c->e->b, "", x, nn_number(c, 1, 1e-5))
+                            : nn_call(c->e->b, "layer_norm", 1, &x, NULL, 2, values));
 }
 
 static void rms_norm_declare(const struct nn_call *c)
@@ -303,6 +330,7 @@ static struct nn_value rms_norm_run(const struct nn_call *c, const struct nn_cal
 
 static void group_norm_declare(const struct nn_call *c)
 {
+    only(c, 3, "affine", true);
     norm_items(c, nn_int(c, 1, 1));
 }
 
@@ -321,7 +349,8 @@ static struct nn_value group_norm_run(const struct nn_call *c, const struct nn_c
 
 static void instance_norm_declare(const struct nn_call *c)
 {
-    if (nn_truth(c, 2, false))
+    only(c, 4, "track_running_stats", false);
+    if (nn_truth(c, 3, false))
         norm_items(c, nn_int(c, 0, 1));
 }
 
@@ -329,7 +358,7 @@ static struct nn_value instance_norm_run(const struct nn_call *c, const struct n
 {
     int64_t n = nn_int(c, 0, 1);
     tensor_id parts[3] = {nn_tensor(in, 0)};
-    bool is_affine = nn_truth(c, 2, false);
+    bool is_affine = nn_truth(c, 3, false);
     if (!has_size(c, parts[0], 0, 1, n, "channels"))
         return nn_of_tensor(TENSOR_NONE);
     if (is_affine) {
@@ -342,13 +371,15 @@ static struct nn_value instance_norm_run(const struct nn_call *c, const struct n
 
 /* ---- recurrent -------------------------------------------------------------------------------- */
 
-enum { R_IN, R_HIDDEN, R_LAYERS, R_BATCH_FIRST, R_DROPOUT };
+enum { R_IN, R_HIDDEN, R_LAYERS, R_BIAS, R_BATCH_FIRST, R_DROPOUT, R_BOTH };
 
 static void recurrent_declare(const struct nn_call *c)
 {
     bool is_gru = *c->name == 'G';
     int64_t layers = nn_int(c, R_LAYERS, 1), in = nn_int(c, R_IN, 1),
             hidden = nn_int(c, R_HIDDEN, 1);
+    only(c, R_BIAS, "bias", true);
+    only(c, R_BOTH, "bidirectional", false);
     if (layers < 1 || layers > 64 || in < 1 || hidden < 1) {
         nn_eval_fail(c->e, "%s: sizes are at least 1, layers from 1 to 64", c->name);
         return;
@@ -422,6 +453,8 @@ static struct nn_value recurrent_run(const struct nn_call *c, const struct nn_ca
 static void attention_declare(const struct nn_call *c)
 {
     int64_t n = nn_int(c, 0, 1), heads = nn_int(c, 1, 1);
+    only(c, 3, "bias", true);
+    only(c, 4, "batch_first", true);
     if (n < 1 || heads < 1 || n % heads) {
         nn_eval_fail(c->e, "MultiheadAttention: %" PRId64 " features in %" PRId64 " heads", n,
                      heads);
@@ -446,6 +479,10 @@ static struct nn_value attention_run(const struct nn_call *c, const struct nn_ca
     tensor_id mask = nn_given(in, 2) ? nn_tensor(in, 2) : TENSOR_NONE;
     if (!has_size(c, x, 3, 2, n, "features") || !has_size(c, memory, 3, 2, n, "features"))
         return nn_of_tensor(TENSOR_NONE);
+    if (nn_truth(in, 3, false) && nn_dim(b, x, 1) != nn_dim(b, memory, 1))
+        return nn_eval_fail(
+            c->e, "%s: is_causal with %" PRId64 " places that look at %" PRId64 ": give a mask",
+            c->name, nn_dim(b, x, 1), nn_dim(b, memory, 1));
     tensor_id w =
         nn_parameter(b, "in_proj_weight", NN_WEIGHT, 2, (int64_t[]){3 * n, n}, nn_init_constant(0));
     tensor_id bias =
@@ -576,10 +613,13 @@ static struct nn_value as_function(const struct nn_call *c, const struct nn_call
 #define CONV "in_channels, out_channels, kernel_size, stride=1, padding=0, "
 #define FORWARD CONV "dilation=1, groups=1, bias=True" BOTH_INITS
 #define BACKWARD CONV "output_padding=0, groups=1, bias=True, dilation=1" BOTH_INITS
-#define NORM "num_features, eps=1e-5, momentum=0.1"
-#define MAX_POOL "kernel_size, stride=, padding=0, dilation=1, ceil_mode=False"
+#define NORM "num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True"
+#define MAX_POOL                                                                                   \
+    "kernel_size, stride=, padding=0, dilation=1, return_indices=False, ceil_mode=False"
 #define AVG_POOL "kernel_size, stride=, padding=0, ceil_mode=False, count_include_pad=True"
-#define RECURRENT "input_size, hidden_size, num_layers=1, batch_first=False, dropout=0"
+#define RECURRENT                                                                                  \
+    "input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0, "             \
+    "bidirectional=False"
 
 static const struct nn_class classes[] = {
     {{"Conv1d", FORWARD}, "x", conv_declare, conv_run},
@@ -599,16 +639,23 @@ static const struct nn_class classes[] = {
     {{"BatchNorm1d", NORM}, "x", batch_norm_declare, batch_norm_run},
     {{"BatchNorm2d", NORM}, "x", batch_norm_declare, batch_norm_run},
     {{"BatchNorm3d", NORM}, "x", batch_norm_declare, batch_norm_run},
-    {{"LayerNorm", "normalized_shape, eps=1e-5"}, "x", layer_norm_declare, layer_norm_run},
+    {{"LayerNorm", "normalized_shape, eps=1e-5, elementwise_affine=True, bias=True"},
+     "x",
+     layer_norm_declare,
+     layer_norm_run},
     {{"RMSNorm", "normalized_shape, eps=1e-6"}, "x", rms_norm_declare, rms_norm_run},
-    {{"GroupNorm", "num_groups, num_channels, eps=1e-5"}, "x", group_norm_declare, group_norm_run},
-    {{"InstanceNorm2d", "num_features, eps=1e-5, affine=False"},
+    {{"GroupNorm", "num_groups, num_channels, eps=1e-5, affine=True"},
+     "x",
+     group_norm_declare,
+     group_norm_run},
+    {{"InstanceNorm2d",
+      "num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False"},
      "x",
      instance_norm_declare,
      instance_norm_run},
     {{"LSTM", RECURRENT}, "x, state=", recurrent_declare, recurrent_run},
     {{"GRU", RECURRENT}, "x, state=", recurrent_declare, recurrent_run},
-    {{"MultiheadAttention", "embed_dim, num_heads, dropout=0"},
+    {{"MultiheadAttention", "embed_dim, num_heads, dropout=0, bias=True, batch_first=True"},
      "x, memory=, mask=, is_causal=False",
      attention_declare,
      attention_run},

@@ -12,6 +12,11 @@ static bool is_number(const struct nn_value *v)
     return v->kind == NN_VALUE_INT || v->kind == NN_VALUE_FLOAT || v->kind == NN_VALUE_BOOL;
 }
 
+static bool is_whole(const struct nn_value *v)
+{
+    return v->kind == NN_VALUE_INT || v->kind == NN_VALUE_BOOL;
+}
+
 bool nn_is_true(struct nn_eval *e, const struct nn_value *v)
 {
     if (v->kind == NN_VALUE_TENSOR)
@@ -65,8 +70,10 @@ static struct nn_value of_ints(struct nn_eval *e, const char *op, int64_t a, int
         return int_result(e, true, 0);
     if (strcmp(op, "//") == 0)
         return nn_whole(floor_divide(a, b));
-    if (strcmp(op, "%") == 0)
-        return nn_whole(a - b * floor_divide(a, b));
+    if (strcmp(op, "%") == 0) {
+        int64_t rest = a % b;
+        return nn_whole(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
+    }
     if (strcmp(op, "**") == 0 && b >= 0)
         return int_power(e, a, b);
     return strcmp(op, "**") == 0 ? nn_real(pow((double)a, (double)b))
@@ -224,7 +231,7 @@ struct nn_value nn_operate(struct nn_eval *e, const char *op, struct nn_value a,
         return with_number(e, op, a.tensor, b.number, false);
     if (b.kind == NN_VALUE_TENSOR && is_number(&a))
         return with_number(e, op, b.tensor, a.number, true);
-    if (a.kind == NN_VALUE_INT && b.kind == NN_VALUE_INT)
+    if (is_whole(&a) && is_whole(&b)) /* True is 1 */
         return of_ints(e, op, a.integer, b.integer);
     if (is_number(&a) && is_number(&b))
         return of_numbers(e, op, a.number, b.number);

@@ -10,6 +10,8 @@
 
 #include "nn/file.h"
 
+enum { MOST_HIGH = 600 }; /* expressions inside each other, those of chains as well */
+
 enum token_kind { T_END, T_NAME, T_INT, T_FLOAT, T_TEXT, T_SIGN };
 
 struct parser {
@@ -223,17 +225,28 @@ static struct nn_expr *new_expr(struct parser *p, enum nn_expr_kind kind, size_t
 
 static struct nn_expr *expression(struct parser *p);
 
+/* What has all its parts: how high it is. Who walks over it goes down as far. */
+static struct nn_expr *seal(struct parser *p, struct nn_expr *x)
+{
+    for (size_t i = 0; x && i < x->count; i++)
+        if (x->items[i] && x->items[i]->height >= x->height)
+            x->height = x->items[i]->height + 1;
+    if (x && x->height > MOST_HIGH)
+        fail(p, p->begin, "expressions are nested deeper than %d, chains counted", MOST_HIGH);
+    return x;
+}
+
 static struct nn_expr *pair(struct parser *p, const char *op, size_t at, struct nn_expr *a,
                             struct nn_expr *b)
 {
-    struct nn_expr *x = p->failed ? NULL : new_expr(p, NN_EXPR_BINARY, at, 2);
+    struct nn_expr *x = p->failed || !a || !b ? NULL : new_expr(p, NN_EXPR_BINARY, at, 2);
     if (!x)
         return NULL;
     x->text = op;
     x->items[0] = a;
     x->items[1] = b;
     x->count = 2;
-    return x;
+    return seal(p, x);
 }
 
 /* Up to `close`, separated by commas; keywords where they are allowed. */
@@ -274,7 +287,7 @@ static struct nn_expr *slice(struct parser *p)
     x->count = 3;
     if (!is_slice && !x->items[0])
         want(p, "an index");
-    return is_slice ? x : x->items[0];
+    return is_slice ? seal(p, x) : x->items[0];
 }
 
 static void indices(struct parser *p, struct nn_expr *x)
@@ -306,7 +319,7 @@ static struct nn_expr *list(struct parser *p, size_t at, const char *close)
         else if (!p->failed && !is(p, close))
             want(p, is_tuple ? "',' or ')'" : "',' or ']'");
     }
-    return !p->failed && is_tuple && x->count == 1 && !has_comma ? x->items[0] : x;
+    return !p->failed && is_tuple && x->count == 1 && !has_comma ? x->items[0] : seal(p, x);
 }
 
 static struct nn_expr *number(struct parser *p)
@@ -396,7 +409,7 @@ static struct nn_expr *member(struct parser *p, struct nn_expr *of)
     p->at = i;
     p->failed = p->failed || p->reading->failed;
     next(p);
-    return x;
+    return seal(p, x);
 }
 
 static struct nn_expr *postfix(struct parser *p)
@@ -416,6 +429,7 @@ static struct nn_expr *postfix(struct parser *p)
             x->column = of->column;
             x->items[x->count++] = of;
             arguments(p, x, ")", true);
+            seal(p, x);
         } else if (is(p, "[")) {
             next(p);
             x = new_expr(p, NN_EXPR_INDEX, at, TENSOR_RANK + 2);
@@ -423,6 +437,7 @@ static struct nn_expr *postfix(struct parser *p)
                 return NULL;
             x->items[x->count++] = of;
             indices(p, x);
+            seal(p, x);
         } else if (p->kind != T_END && p->source->text[p->begin] == '.') {
             p->begin++; /* what follows is a name: the 0 of layers.0.conv, too */
             x = member(p, of);
@@ -447,6 +462,7 @@ static struct nn_expr *unary(struct parser *p)
             x->text = is_minus ? "-" : "+";
             x->items[0] = of;
             x->count = 1;
+            seal(p, x);
         }
     } else if (!p->failed) {
         x = postfix(p);
@@ -478,6 +494,7 @@ static struct nn_expr *binary(struct parser *p, int level)
             x->text = "not";
             x->items[0] = of;
             x->count = 1;
+            seal(p, x);
         }
         return x;
     }
@@ -492,6 +509,8 @@ static struct nn_expr *binary(struct parser *p, int level)
         next(p);
         if (k >= 8 * NN_FILE_NEST)
             fail(p, at, "more than %d operators in a row", 8 * NN_FILE_NEST);
+        if (level == COMPARE && k > 0)
+            fail(p, at, "comparisons do not chain here: a < b and b < c");
         struct nn_expr *right = p->failed ? NULL : binary(p, level + 1);
         x = pair(p, op, at, x, right);
     }
@@ -514,6 +533,7 @@ static struct nn_expr *expression(struct parser *p)
             choice->items[1] = x;
             choice->items[2] = other;
             choice->count = 3;
+            seal(p, choice);
         }
         x = choice;
     }

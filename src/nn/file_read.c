@@ -402,8 +402,10 @@ static void read_block_inputs(const struct reader *r, const struct ebb_path *pat
         else if (read_name(r, &at, node->items[i], false))
             b->inputs[b->input_count++] = node->items[i]->text;
     }
-    if (node->kind != EBB_DOC_LIST || count == 0 || count > NN_FILE_NAMES)
-        ebb_reading_refuse(r->reading, path, node, "a list of names");
+    if (node->kind != EBB_DOC_LIST || count == 0 || count > NN_FILE_NAMES) {
+        ebb_reading_refuse(r->reading, path, node, "a list of 1 to 64 names");
+        b->input_count = 0;
+    }
 }
 
 static void read_modules(const struct reader *r, const struct ebb_path *path,

@@ -70,7 +70,7 @@ static enum ebb_status open_beside(struct onnx_reader *r, const char *location,
             return EBB_OK;
         }
     const char *slash = strrchr(r->path, '/');
-    if (!is_below(location))
+    if (!is_below(location) || strcmp(location, "-") == 0)
         return ebb_fail(err, EBB_EINPUT,
                         "%s: external data in '%s': allowed is a path below the model's folder, "
                         "without '..'",

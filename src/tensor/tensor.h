@@ -216,6 +216,9 @@ const struct tensor_entry *tensor_file_find(const struct tensor_file *file, cons
 /* The values as F32 or I64, row-major; dst has room for all. False: numbers of this dtype cannot be
  * such (fractions as integers). */
 bool tensor_entry_copy(const struct tensor_entry *entry, enum tensor_dtype dtype, void *dst);
+/* The same of `count` rows of the first dimension, from `first` on. */
+bool tensor_entry_rows(const struct tensor_entry *entry, int64_t first, int64_t count,
+                       enum tensor_dtype dtype, void *dst);
 
 /* '*' stands for any text; `name` is matched as a whole. */
 bool tensor_pattern_fits(const char *pattern, const char *name);
@@ -239,11 +242,14 @@ struct tensor_weights {
     struct tensor_file all;    /* entries of all files, under their new names */
     struct tensor_part *parts; /* private: what is open */
     size_t part_count, part_capacity;
+    char *index; /* owned: the file that names them; NULL: none */
 };
 /* changes may be NULL. */
 enum ebb_status tensor_weights_open(struct tensor_weights *weights, const char *path,
                                     const struct tensor_changes *changes, struct ebb_error *err);
 void tensor_weights_close(struct tensor_weights *weights);
+/* Files that were read, the index last; NULL past the end. */
+const char *tensor_weights_file(const struct tensor_weights *weights, size_t i);
 
 struct tensor_wanted {
     const char *name;

@@ -96,29 +96,35 @@ static bool can_be(enum tensor_dtype from, enum tensor_dtype to)
     return from == to || to == TENSOR_F32 || (to == TENSOR_I64 && !is_fraction(from));
 }
 
-bool tensor_entry_copy(const struct tensor_entry *entry, enum tensor_dtype dtype, void *dst)
+bool tensor_entry_rows(const struct tensor_entry *entry, int64_t first, int64_t count,
+                       enum tensor_dtype dtype, void *dst)
 {
     enum tensor_dtype from = (enum tensor_dtype)entry->view.dtype;
-    size_t n = (size_t)tensor_count(&entry->view);
-    size_t rows = entry->is_swapped ? (size_t)entry->view.dims[0] : 1;
-    size_t columns = entry->is_swapped ? (size_t)entry->view.dims[1] : n;
-    if (!can_be(from, dtype))
+    size_t all = entry->view.rank ? (size_t)entry->view.dims[0] : 1;
+    size_t each = all ? (size_t)tensor_count(&entry->view) / all : 0;
+    if (!can_be(from, dtype) ||
+        (from == dtype && entry->is_swapped && dtype != TENSOR_F32 && dtype != TENSOR_I64))
         return false;
     if (from == dtype && !entry->is_swapped) {
-        memcpy(dst, entry->data, entry->bytes);
+        size_t width = tensor_dtype_bytes(dtype) * each;
+        memcpy(dst, (const char *)entry->data + (size_t)first * width, (size_t)count * width);
         return true;
     }
-    if (from == dtype && dtype != TENSOR_F32 && dtype != TENSOR_I64)
-        return false;
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < columns; c++) {
-            size_t to = r * columns + c, at = entry->is_swapped ? c * rows + r : to;
+    for (size_t r = 0; r < (size_t)count; r++)
+        for (size_t c = 0; c < each; c++) {
+            size_t row = (size_t)first + r, to = r * each + c;
+            size_t at = entry->is_swapped ? c * all + row : row * each + c;
             if (dtype == TENSOR_F32)
                 ((float *)dst)[to] = (float)number_at(entry->data, from, at);
             else
                 ((int64_t *)dst)[to] = integer_at(entry->data, from, at);
         }
     return true;
+}
+
+bool tensor_entry_copy(const struct tensor_entry *entry, enum tensor_dtype dtype, void *dst)
+{
+    return tensor_entry_rows(entry, 0, entry->view.rank ? entry->view.dims[0] : 1, dtype, dst);
 }
 
 /* ---- patterns --------------------------------------------------------------------------------- */
@@ -239,7 +245,7 @@ static enum ebb_status open_shard(struct tensor_weights *w, const char *index, c
     if (n > 5 && strcmp(name + n - 5, ".json") == 0)
         return ebb_fail(err, EBB_EINPUT, "%s: '%.100s' is an index again, no file of weights",
                         index, name);
-    if (strchr(name, '/') || !*name || strcmp(name, "..") == 0)
+    if (strchr(name, '/') || !*name || strcmp(name, "..") == 0 || strcmp(name, "-") == 0)
         return ebb_fail(err, EBB_EINPUT, "%s: '%.100s' is no name of a file beside it", index,
                         name);
     ebb_str_printf(&path, "%.*s%s", (int)folder, index, name);
@@ -259,6 +265,7 @@ static enum ebb_status open_index(struct tensor_weights *w, const char *path, st
     const struct ebb_doc_node *root, *map;
     ebb_arena_init(&arena);
     enum ebb_status status = ebb_doc_load(&arena, path, &root, err);
+    EBB_THEN(status, ebb_copy_text(&w->index, path, err));
     map = status == EBB_OK ? ebb_doc_get(root, "weight_map") : NULL;
     if (status == EBB_OK && (!map || map->kind != EBB_DOC_MAP))
         status = ebb_fail(err, EBB_EINPUT, "%s: an index of weights has a weight_map", path);
@@ -343,6 +350,17 @@ static bool is_used(const struct tensor_weights *w, const char *pattern)
     return false;
 }
 
+/* Whether a rule fits a name as the files have it. */
+static bool is_renamed(const struct tensor_weights *w, const char *rule)
+{
+    struct capture stars[STARS];
+    for (size_t p = 0; p < w->part_count; p++)
+        for (size_t i = 0; i < w->parts[p].file.count; i++)
+            if (match(rule, strchr(rule, '='), w->parts[p].file.entries[i].name, stars))
+                return true;
+    return false;
+}
+
 static enum ebb_status open_all(struct tensor_weights *w, const char *path,
                                 const struct tensor_changes *c, struct ebb_error *err)
 {
@@ -359,6 +377,10 @@ static enum ebb_status open_all(struct tensor_weights *w, const char *path,
     for (size_t p = 0; p < w->part_count; p++)
         for (size_t i = 0; i < w->parts[p].file.count; i++)
             EBB_TRY(add(w, &capacity, &w->parts[p].file.entries[i], c, err));
+    for (size_t i = 0; c && i < c->rename_count; i++)
+        if (!is_renamed(w, c->rename[i]))
+            return ebb_fail(err, EBB_EINPUT, "rename %s: no tensor of %s has such a name",
+                            c->rename[i], path);
     for (size_t i = 0; c && i < c->transpose_count; i++)
         if (!is_used(w, c->transpose[i]))
             return ebb_fail(err, EBB_EINPUT, "transpose %s: no tensor of %s has such a name",
@@ -380,6 +402,11 @@ enum ebb_status tensor_weights_open(struct tensor_weights *weights, const char *
     return status;
 }
 
+const char *tensor_weights_file(const struct tensor_weights *w, size_t i)
+{
+    return i < w->part_count ? w->parts[i].path : i == w->part_count ? w->index : NULL;
+}
+
 void tensor_weights_close(struct tensor_weights *w)
 {
     for (size_t i = 0; i < w->part_count; i++) {
@@ -388,6 +415,7 @@ void tensor_weights_close(struct tensor_weights *w)
         ebb_free(w->parts[i].path);
     }
     ebb_free(w->parts);
+    ebb_free(w->index);
     tensor_file_fini(&w->all);
     *w = (struct tensor_weights){0};
 }

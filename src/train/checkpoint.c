@@ -514,12 +514,19 @@ static enum ebb_status import_entry(struct train_trial *t, size_t slot,
                                     const struct tensor_entry *e, struct ebb_error *err)
 {
     const struct train_slot *s = &t->main.slots[slot];
+    int64_t all = tensor_count(&s->view), rows = e->view.rank ? e->view.dims[0] : 1;
+    int64_t each = rows ? all / rows : 0, least = (int64_t)(PIECE / sizeof(int64_t));
+    int64_t most = each > 0 && each < least ? least / each : 1; /* rows at once */
     void *values;
-    EBB_TRY(ebb_new(&values, 1, s->bytes + 1, err));
-    enum ebb_status status =
-        tensor_entry_copy(e, (enum tensor_dtype)s->view.dtype, values)
-            ? train_slot_write(t, slot, values, err)
-            : ebb_fail(err, EBB_EINPUT, "'%s' has numbers of another kind", s->name);
+    EBB_TRY(ebb_new(&values, (size_t)(most * each) + 1, sizeof(int64_t), err));
+    enum ebb_status status = EBB_OK;
+    for (int64_t at = 0, n; at < rows && status == EBB_OK; at += n) {
+        n = rows - at < most ? rows - at : most;
+        status = tensor_entry_rows(e, at, n, (enum tensor_dtype)s->view.dtype, values)
+                     ? train_slot_write_part(t, slot, (uint64_t)(at * each), (uint64_t)(n * each),
+                                             values, err)
+                     : ebb_fail(err, EBB_EINPUT, "'%s' has numbers of another kind", s->name);
+    }
     ebb_free(values);
     return status;
 }

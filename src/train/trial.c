@@ -346,20 +346,41 @@ static enum ebb_status initialize(struct train_trial *t, struct ebb_error *err)
 
 /* ---- averages of weights (opt.ema) ----------------------------------------------------------- */
 
+static enum ebb_status read_part(struct train_trial *t, size_t slot, uint64_t first, uint64_t count,
+                                 float *to, struct ebb_error *err)
+{
+    const struct train_slot *s = &t->main.slots[slot];
+    struct train_halves *h = t->halves;
+    if (!s->rest)
+        return get(t, slot, first * sizeof *to, to, count * sizeof *to, err);
+    uint64_t bytes = count * sizeof *h->high;
+    EBB_TRY(get(t, slot, first * sizeof *h->high, h->high, bytes, err));
+    EBB_TRY(get(t, s->rest, first * sizeof *h->rest, h->rest, bytes, err));
+    kernel_master_join(train_engine_backend(t->engine), (int64_t)count, h->high, h->rest, to);
+    return EBB_OK;
+}
+
+enum { EXCHANGED = 65536 }; /* elements at once: no item lies beside the budget as a whole */
+
 /* Item and average, one or both ways. */
 static enum ebb_status exchange(struct train_trial *t, size_t item, size_t average, bool is_swap,
                                 struct ebb_error *err)
 {
-    size_t n = t->main.slots[item].bytes;
-    char *both;
-    EBB_TRY(ebb_new(&both, 2, n, err));
-    bool ok = train_slot_copy(t, item, both) && train_slot_copy(t, average, both + n);
-    enum ebb_status status =
-        ok ? EBB_OK : ebb_fail(err, EBB_EDEVICE, "'%s' cannot be read", t->main.slots[item].name);
-    EBB_THEN(status, train_slot_write(t, average, both, err));
-    if (is_swap)
-        EBB_THEN(status, train_slot_write(t, item, both + n, err));
-    ebb_free(both);
+    uint64_t all = (uint64_t)tensor_count(&t->main.slots[item].view);
+    float *weights, *averages;
+    EBB_TRY(ebb_new(&weights, 2 * EXCHANGED, sizeof *weights, err));
+    averages = weights + EXCHANGED;
+    enum ebb_status status = EBB_OK;
+    for (uint64_t at = 0, n; at < all && status == EBB_OK; at += n) {
+        n = all - at < EXCHANGED ? all - at : EXCHANGED;
+        status = read_part(t, item, at, n, weights, err);
+        if (is_swap)
+            EBB_THEN(status, read_part(t, average, at, n, averages, err));
+        EBB_THEN(status, train_slot_write_part(t, average, at, n, weights, err));
+        if (is_swap)
+            EBB_THEN(status, train_slot_write_part(t, item, at, n, averages, err));
+    }
+    ebb_free(weights);
     return status;
 }
 

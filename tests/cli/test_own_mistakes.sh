@@ -23,8 +23,10 @@ YAML
 cat >make.py <<'PY'
 import io, pickle, random, struct, sys, zipfile, zlib
 random.seed(1)
-def npy(kind, shape, values):
-    head = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % ({"f": "<f4", "q": "<i8"}[kind], "".join("%d," % n for n in shape))
+def npy(kind, shape, values, turned=False):
+    if turned: # a matrix as numpy writes X.T
+        values = [values[r * shape[1] + c] for c in range(shape[1]) for r in range(shape[0])]
+    head = "{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }" % ({"f": "<f4", "q": "<i8"}[kind], turned, "".join("%d," % n for n in shape))
     head += " " * ((64 - (10 + len(head) + 1) % 64) % 64) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<%d%s" % (len(values), kind), *values)
 def npz(path, **arrays):
@@ -36,6 +38,9 @@ x, y = normal(80), [i % 2 for i in range(20)]
 tokens = [random.randrange(7) for _ in range(100)]
 npz("several.npz", a=("f", (20, 4), x), b=("q", (20, 5), tokens), y=("q", (20,), y), z=("f", (20, 2), normal(40)))
 npz("asked.npz", a=("f", (20, 4), x), b=("q", (20, 5), tokens))
+npz("columns.npz", a=("f", (20, 4), x, True), b=("q", (20, 5), tokens, True))
+npz("masks.npz", x=("f", (4, 3, 2, 2), normal(48)), y=("q", (4, 2, 2), [0, 1, 2, 0] * 3 + [0, 1, 7, 255]))
+npz("eight.npz", **{c: ("q", (2, 3), [0] * 6) for c in "abcdefgh"})
 npz("fewer.npz", a=("f", (10, 4), x[:40]), b=("q", (20, 5), tokens))
 npz("turned.npz", x=("f", (8, 6, 6, 3), normal(864)), y=("q", (8,), y[:8]))
 npz("flat.npz", x=("f", (8, 108), normal(864)), y=("q", (8,), y[:8]))
@@ -110,8 +115,13 @@ expect 0 "$ebb" predict several_exp.yaml -w several.safetensors -i asked.npz -o 
 python3 -c 'import zipfile; assert sorted(zipfile.ZipFile("all.npz").namelist()) == ["scores.npy", "sizes.npy"]' || fail "results that are left out"
 expect 0 "$ebb" predict several_exp.yaml -w several.safetensors -i asked.npz -o some.npz --batch 3
 cmp -s all.npz some.npz || fail "answers depend on the batch"
+expect 0 "$ebb" predict several_exp.yaml -w several.safetensors -i columns.npz -o some.npz
+cmp -s all.npz some.npz || fail "an array whose columns lie together has other answers"
 expect 0 "$ebb" model eval ./several.yaml --weights several.safetensors --input asked.npz -o eval.npz
 wrong "any number of samples first, of all inputs as many" "$ebb" predict several_exp.yaml -w several.safetensors -i fewer.npz
+
+wrong "no tensor of several.safetensors has such a name" "$ebb" predict several_exp.yaml -w several.safetensors -i asked.npz --rename 'module.*=*'
+wrong "are for weights of others" "$ebb" eval several_exp.yaml -w ck --rename 'e.*=e.*'
 
 # a checkpoint, a folder of them: the averages, which validation measures, for every command
 for w in ck ck/update-000000000040; do
@@ -207,6 +217,54 @@ wrong "tensors of torch ComplexFloatStorage are not read here" "$ebb" model eval
 printf '{"weight_map": {"fc.weight": "self.index.json"}}' >self.index.json
 wrong "is an index again" "$ebb" model eval ./line.yaml --weights self.index.json -o line.npz
 
+# masks beyond their classes; more fields than there is room for
+expect 1 "$ebb" data check '{name: npz, train_files: masks.npz, classes: 3}'
+contains err "masks.npz: sample 3: place 2 of the mask is 7, there are 3 classes"
+contains out "training 3 good, 1 bad"
+wrong "at most 8 fields, 6 with a vocabulary" "$ebb" data show '{name: npz, train_files: eight.npz, fields: [a, b, c, d, e, f, g, h], vocabulary: 9}'
+
+# what ended early stays ended
+early='--updates 60 --set searcher.early_stopping.patience=2 --set min_validation_period=1 --set opt.lr=0 --validate-every 2'
+expect 0 "$ebb" train one_exp.yaml $early --checkpoint early --json
+hash=$(value weights_sha256)
+[ "$(value updates)" = 6 ] || fail "ends after $(value updates)"
+expect 0 "$ebb" train one_exp.yaml $early --checkpoint early --resume early --set opt.lr=1 --json
+[ "$(value updates) $(value weights_sha256)" = "6 $hash" ] || fail "what ended early goes on: $(value updates)"
+
+# averages take no second copy of an item beside the budget
+printf '%s\n' 'task: language_model' 'inputs: {x: {shape: [8], dtype: int64}}' 'modules: {e: "Embedding(100000, 64)", fc: "Linear(64, 50)"}' \
+    'forward: ["return fc(e(x)).reshape(batch * 8, 50)"]' 'loss: cross_entropy' >wide_words.yaml
+section '{name: tokens, data_dir: synthetic, sequence_length: 8, vocabulary: 50, samples: 16, val_samples: 4}' '{file: wide_words.yaml}' '{name: SGD, lr: 0.1, ema: 0.9}' language_model >wide_words_exp.yaml
+python3 - "$ebb" <<'PY' || fail "averages take more memory than the budget has"
+import json, resource, subprocess, sys
+out = subprocess.run([sys.argv[1], "train", "wide_words_exp.yaml", "--updates", "1", "--json"], capture_output=True, text=True).stdout
+peak = json.loads(out.strip().split("\n")[-1])["peak_bytes"]
+used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+sys.exit(f"{used} bytes resident, {peak} of the budget" if used - peak > 40 << 20 else 0)
+PY
+
+# files of an experiment: data beside it are not stored, weights are, with all that they name
+export EBB_STATE=$work/state
+mkdir -p stored/hf
+cp one.yaml t.csv stored/
+python3 - <<'PY'
+import json, struct
+def write(path, name, shape, values):
+    head = json.dumps({name: {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * len(values)]}}).encode()
+    open(path, "wb").write(struct.pack("<Q", len(head)) + head + struct.pack("<%df" % len(values), *values))
+write("stored/hf/a.safetensors", "fc.weight", [1, 4], [1, 2, 3, 4])
+write("stored/hf/b.safetensors", "fc.bias", [1], [5])
+json.dump({"weight_map": {"fc.weight": "a.safetensors", "fc.bias": "b.safetensors"}}, open("stored/hf/model.safetensors.index.json", "w"))
+PY
+section '{name: csv, train_files: t.csv, val_files: t.csv, target: kind, target_kind: numbers}' '{file: one.yaml}' >stored/exp.yaml
+wrong "data.train_files: 't.csv' is beside the experiment file" "$ebb" run stored/exp.yaml
+for from in hf hf/model.safetensors.index.json; do
+    section "{name: csv, train_files: $work/t.csv, val_files: $work/t.csv, target: kind, target_kind: numbers}" "{file: one.yaml, init_from: $from}" >stored/exp.yaml
+    echo 'batches_per_step: 2' >>stored/exp.yaml
+    expect 0 "$ebb" run stored/exp.yaml
+done
+unset EBB_STATE
+
 # pictures and arrays that are packed in ways that are not read here
 for c in train/a train/b val/a val/b; do mkdir -p folder/$c && cp large.jpg folder/$c/1.jpg; done
 section '{name: imagefolder, data_dir: folder, resize: 32, crop: 32}' '{name: cifar_resnet20, blocks: [1, 1, 1], planes: 4}' >folder.yaml
@@ -220,6 +278,42 @@ wrong "found 日, allowed:" "$ebb" model show ./letters.yaml
 printf '%s\n' 'inputs: {x: [4]}' 'modules: {w: "Parameter([4], ones())"}' 'forward: ["return x * w"]' 'loss: mse_loss' >parameter.yaml
 expect 0 "$ebb" model show ./parameter.yaml
 grep -q "^w  *parameter  *\[4\]  *4 " out || fail "a parameter is not shown: $out"
+
+# lines as print(model) shows them
+cat >printed.yaml <<'YAML'
+inputs: {x: [3, 16, 16]}
+modules:
+  conv1: Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)
+  bn1: BatchNorm2d(8, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)
+  relu: ReLU(inplace=True)
+  maxpool: MaxPool2d(kernel_size=3, stride=2, padding=1, dilation=1, ceil_mode=False)
+  wide: Conv2d(8, 8, kernel_size=(3, 3), stride=(1, 1), padding=same, dilation=(2, 2))
+  up: Upsample(scale_factor=2, mode=nearest)
+  act: GELU(approximate=none)
+  gn: GroupNorm(4, 8, eps=1e-05, affine=True)
+  inst: InstanceNorm2d(8, eps=1e-05, momentum=0.1, affine=False, track_running_stats=False)
+  avgpool: AdaptiveAvgPool2d(output_size=(1, 1))
+  ln: LayerNorm((8,), eps=1e-05, elementwise_affine=True)
+  plain: LayerNorm((8,), eps=1e-05, elementwise_affine=False)
+  drop: Dropout(p=0.5, inplace=False)
+  fc: Linear(in_features=8, out_features=10, bias=True)
+forward:
+  - x = maxpool(relu(bn1(conv1(x))))
+  - x = inst(gn(act(up(wide(x)))))
+  - x = avgpool(x).flatten(1)
+  - return fc(drop(plain(ln(x))))
+loss: cross_entropy
+YAML
+expect 0 "$ebb" model show ./printed.yaml
+grep -q "^wide  *conv  *\[1, 8, 8, 8\]" out || fail "padding=same with a dilation: $(grep wide out)"
+printf '%s\n' 'inputs: {x: [4, 6, 8]}' 'forward: ["s = x.shape[::2]", "return x.reshape([s[0], s[1], 8 * 4])"]' 'loss: mse_loss' >step.yaml
+expect 0 "$ebb" model show ./step.yaml
+python3 -c '
+row = "[" + ", ".join(["1"] * 64) + "]"
+lines = ["a = " + " + ".join([row] * 60)] + ["a%d = %s" % (i, " + ".join(["a"] * 1)) for i in range(3)]
+big = " + ".join(["a"] * 300)
+print("inputs: {x: [4]}\nforward:\n  - " + "\n  - ".join([lines[0]] + ["b = len((" + big + ")[0:9])"] * 1 + ["c%d = len(a + a[0:200])" % i for i in range(900)]) + "\n  - return x\nloss: mse_loss")' >lists.yaml
+wrong "lists" "$ebb" model show ./lists.yaml
 
 # sequences have one class: accuracy, and answers
 sed -n '/^cat >make.py/,/^PY$/p' "$source_dir/tests/cli/test_train_sequences.sh" | sed '1d;$d' >sequences.py
