@@ -17,6 +17,7 @@
 #include "onnx/onnx.h"
 
 #define ROOM (UINT64_C(1) << 30) /* bytes that one model may take */
+#define STEPS (UINT64_C(1) << 40)
 #define PORTS 64
 
 struct onnx_case {
@@ -283,7 +284,8 @@ static enum ebb_status evaluate(struct onnx_case *c, struct onnx_eval *e, struct
 static enum ebb_status run_set(struct onnx_case *c, const char *path, const char *set,
                                struct ebb_error *err)
 {
-    struct onnx_eval e = {.arena = &c->arena, .opset = c->model->opset, .room = ROOM};
+    struct onnx_eval e = {
+        .arena = &c->arena, .opset = c->model->opset, .room = ROOM, .steps = STEPS};
     const struct onnx_graph *g = &c->model->graph;
     const char *folder = ebb_arena_printf(&c->arena, "%s/%s", c->folder, set);
     if (!folder)

@@ -20,6 +20,7 @@
 
 #define NN_ONNX_LABELS 16                  /* sizes that have a name */
 #define NN_ONNX_FOLD (UINT64_C(256) << 20) /* bytes that folding may take */
+#define NN_ONNX_STEPS (UINT64_C(1) << 30)  /* and steps: some seconds */
 
 struct nn_onnx_options { /* in the bytes of the config */
     enum { NN_ONNX_TRAIN, NN_ONNX_FROZEN } batch_norm;
@@ -37,6 +38,7 @@ struct nn_onnx_file {
     struct nn_model model; /* what the world sees */
     const struct onnx_model *onnx;
     bool *is_live;                  /* per node: an output needs it */
+    bool *is_known;                 /* per node: live, and checked against the row of its op */
     uint32_t *maker;                /* per value: 1 + node, 0: none */
     uint32_t *uses;                 /* per value: how many inputs of live nodes, and outputs */
     uint32_t *user;                 /* per value: a live node that reads it */
@@ -61,7 +63,9 @@ struct nn_onnx_value {
     enum nn_onnx_kind kind;
     struct onnx_value host;
     tensor_id id;
+    bool is_truth;   /* LIVE: what is not 0 is true, whatever the tensor's type */
     const char *why; /* BROKEN */
+    enum ebb_status status;
 };
 
 struct nn_onnx_build {
@@ -79,14 +83,22 @@ struct nn_onnx_build {
 };
 
 bool nn_onnx_ok(const struct nn_onnx_build *o);
+/* What is not done here; what no file may say; what the host said of the node. */
 tensor_id nn_onnx_fail(struct nn_onnx_build *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* Input i of the node: given, on the host (NULL: it is not), as a tensor of the session. */
+tensor_id nn_onnx_wrong(struct nn_onnx_build *o, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+tensor_id nn_onnx_pass(struct nn_onnx_build *o, enum ebb_status status,
+                       const struct ebb_error *err);
+/* Input i of the node: given, on the host (NULL: it is not), as a tensor of the session. Of a type
+ * that the op takes: that is checked before a node is built. */
 bool nn_onnx_has(const struct nn_onnx_build *o, size_t i);
 const struct onnx_value *nn_onnx_host(struct nn_onnx_build *o, size_t i);
 tensor_id nn_onnx_live(struct nn_onnx_build *o, size_t i);
 const struct onnx_value *nn_onnx_host_of(struct nn_onnx_build *o, uint32_t value);
 tensor_id nn_onnx_live_of(struct nn_onnx_build *o, uint32_t value);
+/* A value that training leaves alone, known on the host. */
+const struct onnx_value *nn_onnx_fixed(struct nn_onnx_build *o, uint32_t value);
 /* A single number known on the host. */
 bool nn_onnx_scalar(struct nn_onnx_build *o, uint32_t value, double *number);
 /* A value of the host as a tensor: fractions and truth are F32, integers I64. */
@@ -97,7 +109,7 @@ bool nn_onnx_ints(struct nn_onnx_build *o, size_t i, const char *name, const int
 void nn_onnx_set(struct nn_onnx_build *o, size_t output, tensor_id id);
 /* The weight that is this value itself (not a function of it); NULL: none. */
 const struct nn_onnx_weight *nn_onnx_weight(const struct nn_onnx_build *o, uint32_t value);
-/* The live node that makes the value, if its op is this; NULL: another, or none. */
+/* The live and checked node that makes the value, if its op is this; NULL: another, or none. */
 const struct onnx_node *nn_onnx_made(const struct nn_onnx_build *o, uint32_t value, const char *op);
 struct tensor_view nn_onnx_view(const struct nn_onnx_build *o, tensor_id id);
 /* Input i, of fractions. */
@@ -105,9 +117,20 @@ tensor_id nn_onnx_take(struct nn_onnx_build *o, size_t i);
 bool nn_onnx_is_float(const struct nn_onnx_build *o, tensor_id x);
 /* A dimension, counted from the end where negative; false: a failure was said. */
 bool nn_onnx_axis(struct nn_onnx_build *o, int64_t given, int rank, int *axis);
+/* Dimensions, counted from the front, none twice. */
+bool nn_onnx_axes(struct nn_onnx_build *o, const int64_t *given, size_t count, int rank,
+                  int64_t *axes);
+/* The node on the host, of shapes alone: elements of in[0] are not read. */
+enum ebb_status nn_onnx_eval_shape(struct nn_onnx_build *o, const struct tensor_view *x,
+                                   const struct onnx_value *more, struct onnx_value *out,
+                                   struct ebb_error *err);
+tensor_id nn_onnx_swap_last(struct nn_onnx_build *o, tensor_id x);
 /* Ops with one attribute list; short hands. */
 tensor_id nn_onnx_op(struct nn_onnx_build *o, const char *op, size_t count, const tensor_id *in);
 tensor_id nn_onnx_reshape(struct nn_onnx_build *o, tensor_id x, int rank, const int64_t *dims);
+
+/* A buffer that stands for a constant of the file (X2). */
+bool nn_onnx_is_constant(const struct nn_item *item);
 
 /* The loss of this config: an op, the name of an output, or NULL. */
 const char *nn_onnx_loss(const struct nn_onnx_file *file, const struct nn_onnx_options *options,

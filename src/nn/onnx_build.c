@@ -20,21 +20,42 @@ static const char *node_noun(const struct nn_onnx_build *o, char *buf, size_t si
     if (!n)
         snprintf(buf, size, "%s", o->file->onnx->path);
     else
-        snprintf(buf, size, "%s: node %zu%s%s%s: %s", o->file->onnx->path,
-                 (size_t)(n - o->g->nodes), *n->name ? " (" : "", n->name, *n->name ? ")" : "",
-                 n->op);
+        snprintf(buf, size, "%s: node %zu%s%s%s", o->file->onnx->path, (size_t)(n - o->g->nodes),
+                 *n->name ? " (" : "", n->name, *n->name ? ")" : "");
     return buf;
+}
+
+static tensor_id say(struct nn_onnx_build *o, enum ebb_status status, const char *fmt, va_list args)
+{
+    char text[512], where[256];
+    vsnprintf(text, sizeof text, fmt, args);
+    return tensor_fail(o->b->session, status, "%s%s%s: %s", node_noun(o, where, sizeof where),
+                       o->node ? ": " : "", o->node ? o->node->op : "", text);
 }
 
 tensor_id nn_onnx_fail(struct nn_onnx_build *o, const char *fmt, ...)
 {
-    char text[512], where[256];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    say(o, EBB_EUNSUPPORTED, fmt, args);
     va_end(args);
-    return tensor_fail(o->b->session, EBB_EUNSUPPORTED, "%s: %s", node_noun(o, where, sizeof where),
-                       text);
+    return TENSOR_NONE;
+}
+
+tensor_id nn_onnx_wrong(struct nn_onnx_build *o, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    say(o, EBB_EINPUT, fmt, args);
+    va_end(args);
+    return TENSOR_NONE;
+}
+
+tensor_id nn_onnx_pass(struct nn_onnx_build *o, enum ebb_status status, const struct ebb_error *err)
+{
+    char where[256]; /* the message names the op */
+    return tensor_fail(o->b->session, status, "%s: %s", node_noun(o, where, sizeof where),
+                       err->message);
 }
 
 /* ---- values ----------------------------------------------------------------------------------- */
@@ -52,8 +73,9 @@ const struct onnx_value *nn_onnx_host_of(struct nn_onnx_build *o, uint32_t value
         return NULL;
     if (v->kind == NN_ONNX_WEIGHT && !v->host.type) {
         const struct onnx_tensor *t = &o->g->initializers[o->file->initializer[value] - 1];
-        if (onnx_value_from(&o->eval, t, &v->host, &err) != EBB_OK) {
-            nn_onnx_fail(o, "%s", err.message);
+        enum ebb_status status = onnx_value_from(&o->eval, t, &v->host, &err);
+        if (status != EBB_OK) {
+            nn_onnx_pass(o, status, &err);
             return NULL;
         }
     }
@@ -65,12 +87,18 @@ const struct onnx_value *nn_onnx_host(struct nn_onnx_build *o, size_t i)
     return nn_onnx_has(o, i) ? nn_onnx_host_of(o, o->node->in[i]) : NULL;
 }
 
+const struct onnx_value *nn_onnx_fixed(struct nn_onnx_build *o, uint32_t value)
+{
+    const struct nn_onnx_weight *w = nn_onnx_weight(o, value);
+    return w && w->tensor ? NULL : nn_onnx_host_of(o, value);
+}
+
 bool nn_onnx_scalar(struct nn_onnx_build *o, uint32_t value, double *number)
 {
     if (value == ONNX_NONE || o->values[value].kind != NN_ONNX_HOST)
         return false;
     const struct onnx_value *v = &o->values[value].host;
-    if (v->count != 1 || v->texts)
+    if (v->count != 1 || (!v->number && !v->integer))
         return false;
     *number = v->number ? v->number[0] : (double)v->integer[0];
     return true;
@@ -115,6 +143,21 @@ const struct nn_onnx_weight *nn_onnx_weight(const struct nn_onnx_build *o, uint3
     if (value == ONNX_NONE || o->values[value].kind != NN_ONNX_WEIGHT)
         return NULL;
     return &o->file->weights[o->file->initializer[value] - 1];
+}
+
+#define CONSTANTS "constants."
+
+bool nn_onnx_is_constant(const struct nn_item *item)
+{
+    return item->role == NN_BUFFER && strncmp(item->name, CONSTANTS, strlen(CONSTANTS)) == 0;
+}
+
+/* "constants.N" that no item of the file has. */
+static void name_constant(struct nn_onnx_build *o, char *name, size_t size)
+{
+    do
+        snprintf(name, size, CONSTANTS "%zu", o->constants++);
+    while (nn_item_find(o->b, name));
 }
 
 /* Dimensions along which all elements are the same shrink to one. */
@@ -194,7 +237,7 @@ tensor_id nn_onnx_constant(struct nn_onnx_build *o, const struct onnx_value *v)
         return expand(o, nn_call(o->b, "full", 0, NULL, NULL, 2, values), v->rank, v->dims);
     }
     struct kept *k = keep(o, v, dims);
-    snprintf(name, sizeof name, "constants.%zu", o->constants++);
+    name_constant(o, name, sizeof name);
     if (!k)
         return TENSOR_NONE;
     struct nn_init init = {.is_given = true,
@@ -214,9 +257,9 @@ tensor_id nn_onnx_live_of(struct nn_onnx_build *o, uint32_t value)
     if (v->id.v)
         return v->id;
     if (v->kind == NN_ONNX_BROKEN)
-        return tensor_fail(o->b->session, EBB_EUNSUPPORTED, "%s", v->why);
+        return tensor_fail(o->b->session, v->status, "%s", v->why);
     if (v->kind == NN_ONNX_UNSET)
-        return nn_onnx_fail(o, "'%s' is not made", o->g->values[value]);
+        return nn_onnx_wrong(o, "'%s' is not made", o->g->values[value]);
     if (v->kind == NN_ONNX_WEIGHT && o->file->weights[o->file->initializer[value] - 1].tensor)
         v->id = take_weight(o, o->file->initializer[value] - 1);
     else if (nn_onnx_host_of(o, value))
@@ -231,8 +274,14 @@ tensor_id nn_onnx_live(struct nn_onnx_build *o, size_t i)
 
 void nn_onnx_set(struct nn_onnx_build *o, size_t output, tensor_id id)
 {
-    if (output < o->node->out_count && o->node->out[output] != ONNX_NONE && id.v)
-        o->values[o->node->out[output]] = (struct nn_onnx_value){.kind = NN_ONNX_LIVE, .id = id};
+    const struct onnx_node *n = o->node;
+    if (output >= n->out_count || n->out[output] == ONNX_NONE || !id.v)
+        return;
+    /* Who takes truth passes it on (Cast says more); Where passes on what it chooses from. */
+    size_t from = strcmp(n->op, "Where") == 0 ? 1 : 0;
+    bool is_truth = nn_onnx_has(o, from) && o->values[n->in[from]].is_truth;
+    o->values[n->out[output]] =
+        (struct nn_onnx_value){.kind = NN_ONNX_LIVE, .id = id, .is_truth = is_truth};
 }
 
 bool nn_onnx_ints(struct nn_onnx_build *o, size_t i, const char *name, const int64_t **v,
@@ -243,7 +292,7 @@ bool nn_onnx_ints(struct nn_onnx_build *o, size_t i, const char *name, const int
     if (*v || !nn_onnx_has(o, i))
         return true;
     const struct onnx_value *host = nn_onnx_host(o, i);
-    if (!host || !host->integer) {
+    if (!host) {
         nn_onnx_fail(o, "input %zu depends on data: sizes, axes and places must be known", i);
         return false;
     }
@@ -256,7 +305,7 @@ const struct onnx_node *nn_onnx_made(const struct nn_onnx_build *o, uint32_t val
 {
     uint32_t maker = value == ONNX_NONE ? 0 : o->file->maker[value];
     const struct onnx_node *n = maker ? &o->g->nodes[maker - 1] : NULL;
-    return n && !*n->domain && strcmp(n->op, op) == 0 ? n : NULL;
+    return n && o->file->is_known[maker - 1] && strcmp(n->op, op) == 0 ? n : NULL;
 }
 
 struct tensor_view nn_onnx_view(const struct nn_onnx_build *o, tensor_id id)
@@ -278,9 +327,33 @@ tensor_id nn_onnx_reshape(struct nn_onnx_build *o, tensor_id x, int rank, const 
     return is_same ? x : nn_reshape(o->b, x, rank, dims);
 }
 
+tensor_id nn_onnx_swap_last(struct nn_onnx_build *o, tensor_id x)
+{
+    int64_t dims[TENSOR_RANK];
+    int rank = nn_onnx_view(o, x).rank;
+    for (int d = 0; d < rank; d++)
+        dims[d] = d == rank - 1 ? rank - 2 : d == rank - 2 ? rank - 1 : d;
+    return nn_permute(o->b, x, rank, dims);
+}
+
 /* ---- one node --------------------------------------------------------------------------------- */
 
-enum { PORTS = 256 };
+enum ebb_status nn_onnx_eval_shape(struct nn_onnx_build *o, const struct tensor_view *x,
+                                   const struct onnx_value *more, struct onnx_value *out,
+                                   struct ebb_error *err)
+{
+    static double none;
+    struct onnx_value in[2] = {
+        {.type = ONNX_FLOAT, .rank = x->rank, .count = tensor_count(x), .number = &none}};
+    uint64_t steps = o->eval.steps;
+    memcpy(in[0].dims, x->dims, (size_t)x->rank * sizeof *x->dims);
+    if (more)
+        in[1] = *more;
+    o->eval.steps = ONNX_STEPS; /* elements are not looked at */
+    enum ebb_status status = onnx_eval_node(&o->eval, o->node, in, out, err);
+    o->eval.steps = steps;
+    return status;
+}
 
 /* Shape and Size of a tensor of the session are known. */
 static bool say_shape(struct nn_onnx_build *o)
@@ -288,19 +361,16 @@ static bool say_shape(struct nn_onnx_build *o)
     const struct onnx_node *n = o->node;
     bool is_size = strcmp(n->op, "Size") == 0;
     struct ebb_error err;
-    struct onnx_value v = {0}, out = {0};
+    struct onnx_value out;
     if (!is_size && strcmp(n->op, "Shape") != 0)
         return false;
     tensor_id x = nn_onnx_live(o, 0);
-    if (!nn_onnx_ok(o) || n->out_count != 1)
+    if (!nn_onnx_ok(o))
         return true;
     struct tensor_view view = nn_onnx_view(o, x);
-    v = (struct onnx_value){.type = ONNX_FLOAT, .rank = view.rank, .count = tensor_count(&view)};
-    memcpy(v.dims, view.dims, (size_t)view.rank * sizeof *v.dims);
-    static double none;
-    v.number = &none; /* shapes alone are read */
-    if (onnx_eval_node(&o->eval, n, &v, &out, &err) != EBB_OK) {
-        nn_onnx_fail(o, "%s", err.message);
+    enum ebb_status status = nn_onnx_eval_shape(o, &view, NULL, &out, &err);
+    if (status != EBB_OK) {
+        nn_onnx_pass(o, status, &err);
         return true;
     }
     o->values[n->out[0]] = (struct nn_onnx_value){.kind = NN_ONNX_HOST, .host = out};
@@ -325,9 +395,9 @@ static bool is_constant(const struct nn_onnx_build *o)
 static bool fold(struct nn_onnx_build *o)
 {
     const struct onnx_node *n = o->node;
-    struct onnx_value in[PORTS], out[PORTS];
+    struct onnx_value in[ONNX_MANY], out[ONNX_MANY];
     struct ebb_error err;
-    if (!is_constant(o) || n->in_count > PORTS || n->out_count > PORTS)
+    if (!is_constant(o))
         return false;
     for (size_t i = 0; i < n->in_count; i++) {
         const struct onnx_value *v = nn_onnx_host(o, i);
@@ -335,8 +405,9 @@ static bool fold(struct nn_onnx_build *o)
     }
     if (!nn_onnx_ok(o))
         return true;
-    if (onnx_eval_node(&o->eval, n, in, out, &err) != EBB_OK) {
-        nn_onnx_fail(o, "%s", err.message);
+    enum ebb_status status = onnx_eval_node(&o->eval, n, in, out, &err);
+    if (status != EBB_OK) {
+        nn_onnx_pass(o, status, &err);
         return true;
     }
     for (size_t i = 0; i < n->out_count; i++)
@@ -346,15 +417,17 @@ static bool fold(struct nn_onnx_build *o)
 }
 
 /* X3: whoever reads it says so. */
-static void break_node(struct nn_onnx_build *o, const char *why)
+static void break_node(struct nn_onnx_build *o, enum ebb_status status, const char *why)
 {
     char where[256];
     const char *text =
         ebb_arena_printf(&o->arena, "%s: %s", node_noun(o, where, sizeof where), why);
     for (size_t i = 0; i < o->node->out_count; i++)
         if (o->node->out[i] != ONNX_NONE)
-            o->values[o->node->out[i]] = (struct nn_onnx_value){
-                .kind = NN_ONNX_BROKEN, .why = text ? text : "out of memory"};
+            o->values[o->node->out[i]] =
+                (struct nn_onnx_value){.kind = NN_ONNX_BROKEN,
+                                       .status = text ? status : EBB_ENOMEM,
+                                       .why = text ? text : "out of memory"};
 }
 
 static bool reads_broken(struct nn_onnx_build *o)
@@ -371,32 +444,58 @@ static bool reads_broken(struct nn_onnx_build *o)
     return false;
 }
 
+/* As the ops know it: sizes in bits are left out, because the session has its own. */
+static int type_of(const struct nn_onnx_build *o, uint32_t value)
+{
+    const struct nn_onnx_value *v = value == ONNX_NONE ? NULL : &o->values[value];
+    int type = 0;
+    if (v && v->kind == NN_ONNX_LIVE)
+        type = v->is_truth ? ONNX_BOOL : nn_onnx_is_float(o, v->id) ? ONNX_FLOAT : ONNX_INT64;
+    else if (v && v->kind == NN_ONNX_HOST)
+        type = v->host.type;
+    else if (v && v->kind == NN_ONNX_WEIGHT)
+        type = o->g->initializers[o->file->initializer[value] - 1].type;
+    bool is_other = type == ONNX_BOOL || type == ONNX_STRING || type == ONNX_COMPLEX64 ||
+                    type == ONNX_COMPLEX128 || !onnx_type_bytes(type);
+    return is_other ? type : onnx_type_is_float(type) ? ONNX_FLOAT : ONNX_INT64;
+}
+
+static enum ebb_status check_types(const struct nn_onnx_build *o, struct ebb_error *err)
+{
+    int types[ONNX_MANY];
+    for (size_t i = 0; i < o->node->in_count; i++)
+        types[i] = type_of(o, o->node->in[i]);
+    return onnx_op_types(o->node, o->file->onnx->opset, types, err);
+}
+
 static void build_node(struct nn_onnx_build *o)
 {
     struct ebb_error err;
-    if (nn_onnx_match(o) || reads_broken(o))
-        return;
     enum ebb_status status = onnx_op_check(o->node, o->file->onnx->opset, &err);
-    if (status != EBB_OK && status != EBB_EUNSUPPORTED) {
-        nn_onnx_fail(o, "%s", err.message);
+    if (status == EBB_OK && nn_onnx_match(o))
         return;
-    }
+    if (reads_broken(o))
+        return;
+    if (status == EBB_OK && !is_constant(o)) /* constants are checked as they are */
+        status = check_types(o, &err);
     if (status != EBB_OK) {
-        break_node(o, err.message);
+        break_node(o, status, err.message);
         return;
     }
     if (fold(o) || say_shape(o))
         return;
     const struct nn_onnx_row *row = nn_onnx_row(o->node->op);
     if (!row) {
-        break_node(o, "there is no way to train through this op");
+        ebb_fail(&err, EBB_EUNSUPPORTED, "%s: there is no way to train through this op",
+                 o->node->op);
+        break_node(o, EBB_EUNSUPPORTED, err.message);
         return;
     }
     if (row->build) {
         row->build(o);
         return;
     }
-    tensor_id x = nn_onnx_live(o, 0);
+    tensor_id x = nn_onnx_take(o, 0);
     if (nn_onnx_ok(o))
         nn_onnx_set(o, 0, nn_onnx_op(o, row->same, 1, &x));
 }
@@ -500,8 +599,10 @@ size_t nn_onnx_build(struct nn_builder *b, const struct nn_config *config, const
     size_t n = 0;
     memset(&b->place, 0, sizeof b->place);
     ebb_arena_init(&o.arena);
-    o.eval =
-        (struct onnx_eval){.arena = &o.arena, .opset = file->onnx->opset, .room = NN_ONNX_FOLD};
+    o.eval = (struct onnx_eval){.arena = &o.arena,
+                                .opset = file->onnx->opset,
+                                .room = NN_ONNX_FOLD,
+                                .steps = NN_ONNX_STEPS};
     if (take_values(&o, in))
         for (size_t i = 0; i < o.g->node_count && nn_onnx_ok(&o); i++) {
             o.node = &o.g->nodes[i];

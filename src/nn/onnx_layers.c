@@ -64,13 +64,13 @@ static bool read_window(struct nn_onnx_build *o, tensor_id x, const int64_t *ker
     struct tensor_view v = nn_onnx_view(o, x);
     struct ebb_error err;
     if (v.rank < 3 || v.rank > 5) {
-        nn_onnx_fail(o, "images have 1 to 3 dimensions of places, found %d", v.rank - 2);
+        nn_onnx_wrong(o, "images have 1 to 3 dimensions of places, found %d", v.rank - 2);
         return false;
     }
-    if (onnx_window_read(o->node, v.rank - 2, v.dims + 2, kernel, w, &err) == EBB_OK)
-        return true;
-    nn_onnx_fail(o, "%s", err.message);
-    return false;
+    enum ebb_status status = onnx_window_read(o->node, v.rank - 2, v.dims + 2, kernel, w, &err);
+    if (status != EBB_OK)
+        nn_onnx_pass(o, status, &err);
+    return status == EBB_OK;
 }
 
 static void conv(struct nn_onnx_build *o)
@@ -83,7 +83,7 @@ static void conv(struct nn_onnx_build *o)
         return;
     struct tensor_view k = nn_onnx_view(o, in[1]);
     if (k.rank != nn_onnx_view(o, in[0]).rank) {
-        nn_onnx_fail(o, "weights of %d dimensions", k.rank);
+        nn_onnx_wrong(o, "weights of %d dimensions", k.rank);
         return;
     }
     if (!read_window(o, in[0], k.dims + 2, &w))
@@ -98,12 +98,13 @@ static void conv(struct nn_onnx_build *o)
     nn_onnx_set(o, 0, y);
 }
 
-static void spread(struct nn_onnx_build *o, const char *name, size_t n, int64_t usual, int64_t *to)
+static bool spread(struct nn_onnx_build *o, const char *name, size_t n, int64_t usual, int64_t *to)
 {
-    size_t count;
-    const int64_t *v = onnx_attr_ints(o->node, name, &count);
-    for (size_t d = 0; d < n; d++)
-        to[d] = v && count == n ? v[d] : usual;
+    struct ebb_error err;
+    enum ebb_status status = onnx_attr_list(o->node, name, n, usual, usual, to, &err);
+    if (status != EBB_OK)
+        nn_onnx_pass(o, status, &err);
+    return status == EBB_OK;
 }
 
 static void conv_transpose(struct nn_onnx_build *o)
@@ -122,10 +123,9 @@ static void conv_transpose(struct nn_onnx_build *o)
         return;
     }
     size_t n = (size_t)nd;
-    spread(o, "strides", n, 1, stride);
-    spread(o, "dilations", n, 1, dilation);
-    spread(o, "pads", 2 * n, 0, pads);
-    spread(o, "output_padding", n, 0, more);
+    if (!spread(o, "strides", n, 1, stride) || !spread(o, "dilations", n, 1, dilation) ||
+        !spread(o, "pads", 2 * n, 0, pads) || !spread(o, "output_padding", n, 0, more))
+        return;
     bool is_even = true;
     for (int d = 0; d < nd; d++)
         is_even &= pads[d] == pads[nd + d];
@@ -203,7 +203,7 @@ static void global_pool(struct nn_onnx_build *o)
     struct ops_value values[] = {{"keepdim", .integer = 1},
                                  {"dims", .ints = dims, .count = rank - 2}};
     if (rank < 3)
-        nn_onnx_fail(o, "%d dimensions", rank);
+        nn_onnx_wrong(o, "%d dimensions", rank);
     else
         nn_onnx_set(o, 0, nn_call(o->b, is_max ? "amax" : "mean", 1, &x, NULL, 2, values));
 }
@@ -226,15 +226,6 @@ static void lrn(struct nn_onnx_build *o)
 
 /* ---- products --------------------------------------------------------------------------------- */
 
-static tensor_id swap_last(struct nn_onnx_build *o, tensor_id x)
-{
-    int64_t dims[TENSOR_RANK];
-    int rank = nn_onnx_view(o, x).rank;
-    for (int d = 0; d < rank; d++)
-        dims[d] = d == rank - 1 ? rank - 2 : d == rank - 2 ? rank - 1 : d;
-    return nn_permute(o->b, x, rank, dims);
-}
-
 /* x W^T (+ b) where the second operand is a matrix of weights, turned. NULL: it is not. */
 static const struct onnx_node *turned_weight(struct nn_onnx_build *o)
 {
@@ -253,7 +244,7 @@ static const struct onnx_node *bias_behind(struct nn_onnx_build *o, int64_t size
     if (o->file->uses[y] != 1 || !o->file->user[y])
         return NULL;
     const struct onnx_node *add = &o->g->nodes[o->file->user[y] - 1];
-    if (strcmp(add->op, "Add") != 0 || *add->domain || add->in_count != 2 ||
+    if (strcmp(add->op, "Add") != 0 || !o->file->is_known[o->file->user[y] - 1] ||
         o->file->onnx->opset < 7)
         return NULL;
     *bias = add->in[0] == y ? add->in[1] : add->in[0];
@@ -296,33 +287,43 @@ static void matmul(struct nn_onnx_build *o)
     nn_onnx_set(o, 0, y);
 }
 
+/* y + c, which is stretched to y, not y to it. */
+static tensor_id add_to(struct nn_onnx_build *o, tensor_id y, tensor_id c)
+{
+    struct tensor_view want = nn_onnx_view(o, y);
+    y = nn_onnx_op(o, "add", 2, (tensor_id[]){y, c});
+    struct tensor_view have = nn_onnx_ok(o) ? nn_onnx_view(o, y) : want;
+    return tensor_same_shape(&have, &want) ? y : nn_onnx_wrong(o, "C does not fit the product");
+}
+
 static void gemm(struct nn_onnx_build *o)
 {
     const struct onnx_node *n = o->node;
     uint32_t first = here(o);
     double alpha = onnx_attr_number(n, "alpha", 1), beta = onnx_attr_number(n, "beta", 1);
-    bool is_plain = !(alpha < 1) && !(alpha > 1) && !(beta < 1) && !(beta > 1);
+    bool is_whole = alpha >= 1 && alpha <= 1, is_added = beta >= 1 && beta <= 1;
+    bool is_plain = is_whole && is_added;
     tensor_id in[3] = {nn_onnx_live(o, 0), nn_onnx_live(o, 1), nn_onnx_live(o, 2)};
     if (!nn_onnx_ok(o))
         return;
     if (nn_onnx_view(o, in[0]).rank != 2 || nn_onnx_view(o, in[1]).rank != 2) {
-        nn_onnx_fail(o, "matrices are needed");
+        nn_onnx_wrong(o, "matrices are needed");
         return;
     }
     if (onnx_attr_int(n, "transA", 0))
-        in[0] = swap_last(o, in[0]);
+        in[0] = nn_onnx_swap_last(o, in[0]);
     if (!onnx_attr_int(n, "transB", 0))
-        in[1] = swap_last(o, in[1]);
+        in[1] = nn_onnx_swap_last(o, in[1]);
     bool has_vector = in[2].v && nn_onnx_view(o, in[2]).rank == 1 &&
                       nn_onnx_view(o, in[2]).dims[0] == nn_onnx_view(o, in[1]).dims[0];
     tensor_id y = nn_onnx_op(o, "linear", is_plain && has_vector ? 3 : 2, in);
     if (!is_plain || (in[2].v && !has_vector)) {
         struct ops_value by = {"value", .number = alpha}, bias = {"value", .number = beta};
-        y = alpha < 1 || alpha > 1 ? nn_call(o->b, "mul_scalar", 1, &y, NULL, 1, &by) : y;
-        if (in[2].v && (beta < 1 || beta > 1))
+        y = is_whole ? y : nn_call(o->b, "mul_scalar", 1, &y, NULL, 1, &by);
+        if (in[2].v && !is_added)
             in[2] = nn_call(o->b, "mul_scalar", 1, &in[2], NULL, 1, &bias);
-        if (in[2].v)
-            y = nn_onnx_op(o, "add", 2, (tensor_id[]){y, in[2]});
+        if (in[2].v && nn_onnx_ok(o))
+            y = add_to(o, y, in[2]);
     }
     list_layer(o, "linear", 1, in[2].v ? 2 : 1, first, y);
     nn_onnx_set(o, 0, y);
@@ -425,7 +426,7 @@ static void einsum(struct nn_onnx_build *o)
     if (nn_onnx_ok(o) && rank == (int)strlen(e.out))
         nn_onnx_set(o, 0, nn_permute(o->b, nn_onnx_reshape(o, y, rank, dims), rank, turn));
     else
-        nn_onnx_fail(o, "letters of the result");
+        nn_onnx_wrong(o, "letters of the result");
 }
 
 /* ---- normalisations --------------------------------------------------------------------------- */
@@ -482,7 +483,7 @@ static void group_norm(struct nn_onnx_build *o)
         return;
     struct tensor_view v = nn_onnx_view(o, in[0]);
     if (v.rank < 3 || groups < 1 || v.dims[1] % groups) {
-        nn_onnx_fail(o, "channels in %" PRId64 " groups", groups);
+        nn_onnx_wrong(o, "channels in %" PRId64 " groups", groups);
         return;
     }
     int64_t wide[2] = {groups, v.dims[1] / groups};
@@ -530,8 +531,10 @@ static void dropout(struct nn_onnx_build *o)
         nn_onnx_fail(o, "a ratio that depends on data");
     if (nn_onnx_has(o, 2) && !nn_onnx_scalar(o, o->node->in[2], &is_training))
         is_training = 1;
+    if (nn_onnx_ok(o) && !(ratio >= 0 && ratio < 1))
+        nn_onnx_wrong(o, "a ratio of %g", ratio);
     if (nn_onnx_ok(o))
-        nn_onnx_set(o, 0, nn_dropout(o->b, x, is_training > 0 && ratio < 1 ? ratio : 0));
+        nn_onnx_set(o, 0, nn_dropout(o->b, x, is_training > 0 ? ratio : 0));
 }
 
 /* ---- recurrent -------------------------------------------------------------------------------- */
@@ -543,9 +546,9 @@ static tensor_id gates_of(struct nn_onnx_build *o, tensor_id x, int64_t d, int64
     static const int lstm[4] = {0, 2, 3, 1}, gru[3] = {1, 0, 2}; /* iofc to ifco, zrh to rzn */
     tensor_id parts[4];
     x = nn_slice(o->b, x, 0, d, d + 1);
-    struct tensor_view v = nn_onnx_view(o, x);
     if (!nn_onnx_ok(o))
         return TENSOR_NONE;
+    struct tensor_view v = nn_onnx_view(o, x);
     for (int g = 0; g < gates; g++) {
         int64_t at = from + (gates == 4 ? lstm[g] : gru[g]) * hidden;
         parts[g] = nn_slice(o->b, x, 1, at, at + hidden);
@@ -579,6 +582,35 @@ static tensor_id first_state(struct nn_onnx_build *o, size_t i, int64_t d, int64
     return nn_slice(o->b, nn_onnx_live(o, i), 0, d, d + 1);
 }
 
+/* Input i, where it is given, has this shape. */
+static bool has_shape(struct nn_onnx_build *o, size_t i, int rank, const int64_t *dims)
+{
+    tensor_id x = nn_onnx_live(o, i);
+    if (!nn_onnx_has(o, i) || !nn_onnx_ok(o))
+        return nn_onnx_ok(o);
+    struct tensor_view v = nn_onnx_view(o, x);
+    bool is_same = v.rank == rank;
+    for (int d = 0; is_same && d < rank; d++)
+        is_same = v.dims[d] == dims[d];
+    return is_same;
+}
+
+/* X [T, batch, in], W [directions, gates h, in], R, B [directions, 2 gates h], lengths, h, c */
+static bool check_shapes(struct nn_onnx_build *o, int64_t dirs, int64_t gates)
+{
+    struct tensor_view x = nn_onnx_view(o, nn_onnx_live(o, 0)),
+                       r = nn_onnx_view(o, nn_onnx_live(o, 2));
+    int64_t h = r.rank == 3 ? r.dims[2] : 0, rows = gates * h;
+    int64_t state[3] = {dirs, x.rank == 3 ? x.dims[1] : 0, h};
+    if (x.rank == 3 && h > 0 && has_shape(o, 1, 3, (int64_t[]){dirs, rows, x.dims[2]}) &&
+        has_shape(o, 2, 3, (int64_t[]){dirs, rows, h}) &&
+        has_shape(o, 3, 2, (int64_t[]){dirs, 2 * rows}) && has_shape(o, 5, 3, state) &&
+        has_shape(o, 6, 3, state))
+        return true;
+    nn_onnx_wrong(o, "weights or states do not fit each other");
+    return false;
+}
+
 static bool check_recurrent(struct nn_onnx_build *o, bool is_lstm)
 {
     if (onnx_attr_find(o->node, "activations") || onnx_attr_find(o->node, "clip") ||
@@ -600,7 +632,6 @@ static bool check_recurrent(struct nn_onnx_build *o, bool is_lstm)
     return nn_onnx_ok(o);
 }
 
-/* X [T, batch, in], W [directions, gates h, in], R, B [directions, 2 gates h], lengths, h, c */
 static void recurrent(struct nn_onnx_build *o)
 {
     bool is_lstm = *o->node->op == 'L';
@@ -609,7 +640,7 @@ static void recurrent(struct nn_onnx_build *o)
     int64_t dirs = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
     tensor_id x = nn_onnx_live(o, 0), w = nn_onnx_live(o, 1), r = nn_onnx_live(o, 2);
     tensor_id y[2], h[2], c[2], out[TENSOR_PORTS];
-    if (!nn_onnx_ok(o) || !check_recurrent(o, is_lstm))
+    if (!nn_onnx_ok(o) || !check_shapes(o, dirs, gates) || !check_recurrent(o, is_lstm))
         return;
     struct tensor_view v = nn_onnx_view(o, x);
     int64_t hidden = nn_onnx_view(o, r).dims[2], steps = v.dims[0], batch = v.dims[1];

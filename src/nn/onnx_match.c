@@ -20,7 +20,7 @@ static uint32_t other(const struct onnx_node *n, uint32_t value)
 
 /* ---- products of factors ---------------------------------------------------------------------- */
 
-enum { FACTORS = 6 };
+enum { FACTORS = 6, DEPTH = 6 };
 
 struct factors {
     uint32_t value[FACTORS];
@@ -40,11 +40,11 @@ static bool take_factors(struct nn_onnx_build *o, uint32_t value, struct factors
     }
     bool is_open =
         depth == 0 || o->file->uses[value] == 1; /* what others read is a thing of its own */
-    if (is_open && div && nn_onnx_scalar(o, div->in[1], &c) && (c < 0 || c > 0)) {
+    if (is_open && div && depth < DEPTH && nn_onnx_scalar(o, div->in[1], &c) && (c < 0 || c > 0)) {
         f->scale /= c;
         return take_factors(o, div->in[0], f, depth + 1);
     }
-    if (is_open && mul && mul->in_count == 2 && depth < 6)
+    if (is_open && mul && depth < DEPTH)
         return take_factors(o, mul->in[0], f, depth + 1) &&
                take_factors(o, mul->in[1], f, depth + 1);
     if (f->count == FACTORS)
@@ -336,6 +336,35 @@ static bool is_causal(const struct attention *a, const struct onnx_value *m, int
     return true;
 }
 
+/* Every row of it lets something be seen. One that does not is left as it was filled, which is no sum
+ * of the score and the mask. */
+static bool shows_all_rows(const struct attention *a, const struct onnx_value *m)
+{
+    int64_t size = m->rank ? m->dims[m->rank - 1] : 1, seen = 0;
+    for (int64_t i = 0; i < m->count; i++) {
+        seen += added(a, m, i) > -1000;
+        if ((i + 1) % size == 0 && !seen)
+            return false;
+        seen = (i + 1) % size ? seen : 0;
+    }
+    return true;
+}
+
+/* The mask where training leaves it alone. An item is learned, except one that hides what comes later
+ * and is 0 elsewhere: that is how masks without a name of their own are written. */
+static const struct onnx_value *known_mask(struct nn_onnx_build *o, const struct attention *a,
+                                           int64_t tq, int64_t tk)
+{
+    const struct nn_onnx_weight *w = nn_onnx_weight(o, a->mask);
+    const struct onnx_tensor *t = w ? w->tensor : NULL;
+    if (!t)
+        return nn_onnx_fixed(o, a->mask);
+    if (t->rank < 2 || t->dims[t->rank - 2] != tq || t->dims[t->rank - 1] != tk)
+        return NULL;
+    const struct onnx_value *m = nn_onnx_host_of(o, a->mask);
+    return m && is_causal(a, m, tq, tk) ? m : NULL;
+}
+
 /* A known mask as what is added. */
 static tensor_id constant_mask(struct nn_onnx_build *o, const struct attention *a,
                                const struct onnx_value *m)
@@ -349,15 +378,6 @@ static tensor_id constant_mask(struct nn_onnx_build *o, const struct attention *
     for (int64_t i = 0; i < m->count; i++)
         v.number[i] = added(a, m, i);
     return nn_onnx_constant(o, &v);
-}
-
-static tensor_id swap_last(struct nn_onnx_build *o, tensor_id x)
-{
-    int64_t dims[TENSOR_RANK];
-    int rank = nn_onnx_view(o, x).rank;
-    for (int d = 0; d < rank; d++)
-        dims[d] = d == rank - 1 ? rank - 2 : d == rank - 2 ? rank - 1 : d;
-    return nn_permute(o->b, x, rank, dims);
 }
 
 static bool find_attention(struct nn_onnx_build *o, struct attention *a)
@@ -395,16 +415,18 @@ static bool match_attention(struct nn_onnx_build *o)
         return false;
     bool sees_past = false;
     if (a.mask != ONNX_NONE) {
-        const struct onnx_value *known = nn_onnx_host_of(o, a.mask);
-        if (!nn_onnx_ok(o) || (!known && a.is_where) || (known && known->rank > q.rank))
+        int64_t tq = q.dims[q.rank - 2], tk = k.dims[q.rank - 1];
+        const struct onnx_value *known = known_mask(o, &a, tq, tk);
+        if (!nn_onnx_ok(o) || (!known && a.is_where) || (known && known->rank > q.rank) ||
+            (a.is_where && !shows_all_rows(&a, known)))
             return false;
-        sees_past = known && is_causal(&a, known, q.dims[q.rank - 2], k.dims[q.rank - 1]);
+        sees_past = known && is_causal(&a, known, tq, tk);
         if (!sees_past)
             in[3] = known ? constant_mask(o, &a, known) : nn_onnx_live_of(o, a.mask);
         if (in[3].v && nn_onnx_view(o, in[3]).rank > q.rank)
             return false;
     }
-    in[1] = swap_last(o, in[1]);
+    in[1] = nn_onnx_swap_last(o, in[1]);
     struct ops_value values[] = {{"causal", .integer = sees_past}, {"scale", .number = a.scale}};
     uint32_t first = tensor_node_count(o->b->session);
     tensor_id y = nn_call(o->b, "attention", in[3].v ? 4 : 3, in, NULL, 2, values);

@@ -20,6 +20,7 @@ static bool take_arrays(struct ebb_arena *arena, struct nn_onnx_file *f)
 {
     const struct onnx_graph *g = &f->onnx->graph;
     f->is_live = ebb_arena_calloc(arena, g->node_count + 1, sizeof *f->is_live);
+    f->is_known = ebb_arena_calloc(arena, g->node_count + 1, sizeof *f->is_known);
     f->maker = ebb_arena_calloc(arena, g->value_count + 1, sizeof *f->maker);
     f->uses = ebb_arena_calloc(arena, g->value_count + 1, sizeof *f->uses);
     f->user = ebb_arena_calloc(arena, g->value_count + 1, sizeof *f->user);
@@ -47,6 +48,23 @@ static void find_live(struct nn_onnx_file *f)
                 f->user[n->in[k]] = (uint32_t)i + 1;
             }
     }
+}
+
+/* Before anything looks into nodes: what an op that is known has of inputs, outputs, attributes. */
+static enum ebb_status check_nodes(struct nn_onnx_file *f, struct ebb_error *err)
+{
+    const struct onnx_graph *g = &f->onnx->graph;
+    for (size_t i = 0; i < g->node_count; i++) {
+        if (!f->is_live[i])
+            continue;
+        enum ebb_status status = onnx_op_check(&g->nodes[i], f->onnx->opset, err);
+        f->is_known[i] = status == EBB_OK;
+        if (status != EBB_OK && status != EBB_EUNSUPPORTED)
+            return ebb_context(err, status, "%s: node %zu%s%s%s", f->onnx->path, i,
+                               *g->nodes[i].name ? " (" : "", g->nodes[i].name,
+                               *g->nodes[i].name ? ")" : "");
+    }
+    return EBB_OK;
 }
 
 /* Inputs of fractions that must be known: they are never weights. */
@@ -436,6 +454,7 @@ static enum ebb_status make_row(struct ebb_arena *arena, const struct onnx_model
     if (!take_arrays(arena, f))
         return ebb_no_memory(err, 0);
     find_live(f);
+    EBB_TRY(check_nodes(f, err));
     find_weights(f);
     find_sizes(f);
     choose_loss(f, env ? env->task : NULL);

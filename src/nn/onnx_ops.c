@@ -32,12 +32,12 @@ static tensor_id with_number(struct nn_onnx_build *o, const char *op, tensor_id 
 
 static tensor_id add_number(struct nn_onnx_build *o, tensor_id x, double v)
 {
-    return v < 0 || v > 0 ? with_number(o, "add_scalar", x, "value", v) : x;
+    return v >= 0 && v <= 0 ? x : with_number(o, "add_scalar", x, "value", v);
 }
 
 static tensor_id scale(struct nn_onnx_build *o, tensor_id x, double v)
 {
-    return v < 1 || v > 1 ? with_number(o, "mul_scalar", x, "value", v) : x;
+    return v >= 1 && v <= 1 ? x : with_number(o, "mul_scalar", x, "value", v);
 }
 
 static tensor_id pair(struct nn_onnx_build *o, const char *op, tensor_id a, tensor_id b)
@@ -59,10 +59,28 @@ static tensor_id clamp(struct nn_onnx_build *o, tensor_id x, double low, double 
 bool nn_onnx_axis(struct nn_onnx_build *o, int64_t given, int rank, int *axis)
 {
     if (given < -rank || given >= rank) {
-        nn_onnx_fail(o, "axis %" PRId64 " of %d dimensions", given, rank);
+        nn_onnx_wrong(o, "axis %" PRId64 " of %d dimensions", given, rank);
         return false;
     }
     *axis = (int)(given < 0 ? given + rank : given);
+    return true;
+}
+
+bool nn_onnx_axes(struct nn_onnx_build *o, const int64_t *given, size_t count, int rank,
+                  int64_t *axes)
+{
+    bool is_named[TENSOR_RANK] = {false};
+    int axis;
+    for (size_t i = 0; i < count; i++) {
+        if (!nn_onnx_axis(o, given[i], rank, &axis))
+            return false;
+        if (is_named[axis]) {
+            nn_onnx_wrong(o, "axis %" PRId64 " is named twice", given[i]);
+            return false;
+        }
+        is_named[axis] = true;
+        axes[i] = axis;
+    }
     return true;
 }
 
@@ -150,7 +168,7 @@ static void power(struct nn_onnx_build *o)
     tensor_id x = nn_onnx_take(o, 0);
     if (!nn_onnx_ok(o))
         return;
-    bool is_two = !(e < 2) && !(e > 2), is_half = !(e < 0.5) && !(e > 0.5);
+    bool is_two = e >= 2 && e <= 2, is_half = e >= 0.5 && e <= 0.5;
     nn_onnx_set(o, 0,
                 is_two    ? one(o, "square", x)
                 : is_half ? one(o, "sqrt", x)
@@ -170,11 +188,11 @@ static void clip(struct nn_onnx_build *o)
     tensor_id x = nn_onnx_take(o, 0);
     if (!nn_onnx_ok(o))
         return;
-    bool is_zero = !(low < 0) && !(low > 0), is_six = !(high < 6) && !(high > 6);
+    bool is_zero = low >= 0 && low <= 0, is_six = high >= 6 && high <= 6;
     nn_onnx_set(o, 0,
-                is_zero && isinf(high) ? nn_activate(o->b, NN_RELU, x)
-                : is_zero && is_six    ? nn_activate(o->b, NN_RELU6, x)
-                                       : clamp(o, x, low, high));
+                is_zero && isinf(high) && high > 0 ? nn_activate(o->b, NN_RELU, x)
+                : is_zero && is_six                ? nn_activate(o->b, NN_RELU6, x)
+                                                   : clamp(o, x, low, high));
 }
 
 static void activation(struct nn_onnx_build *o)
@@ -311,20 +329,23 @@ static bool is_mask(const struct nn_onnx_build *o, tensor_id x)
 
 static void cast(struct nn_onnx_build *o)
 {
-    int to = (int)onnx_attr_int(o->node, "to", 0);
+    int to = onnx_attr_type(o->node, "to", ONNX_UNDEFINED);
+    bool is_float = onnx_type_is_float(to), is_truth = o->values[o->node->in[0]].is_truth;
     tensor_id x = nn_onnx_live(o, 0);
     if (!nn_onnx_ok(o))
         return;
     bool is_fraction = nn_onnx_is_float(o, x);
-    if (is_fraction == onnx_type_is_float(to) && to != ONNX_BOOL)
-        nn_onnx_set(o, 0, x);
-    else if (!is_fraction && onnx_type_is_float(to) && is_mask(o, x))
+    bool is_integer = to == ONNX_INT64 || to == ONNX_INT32;
+    if (to == ONNX_BOOL || (!is_truth && (is_fraction ? is_float : is_integer)))
+        nn_onnx_set(o, 0, x); /* truth is what is not zero: `where` takes it so */
+    else if (!is_fraction && is_float && is_mask(o, x))
         nn_onnx_set(o, 0, mask_as_float(o, x));
-    else if (to == ONNX_BOOL)
-        nn_onnx_set(o, 0, x); /* what is not zero: `where` takes it so */
     else
         nn_onnx_fail(o, "to %s, of %s that depend on data", onnx_type_name(to),
-                     is_fraction ? "fractions" : "integers");
+                     is_truth      ? "truth"
+                     : is_fraction ? "fractions"
+                                   : "integers");
+    o->values[o->node->out[0]].is_truth = to == ONNX_BOOL;
 }
 
 static void identity(struct nn_onnx_build *o)
@@ -343,22 +364,16 @@ static tensor_id reduce_by(struct nn_onnx_build *o, const char *op, tensor_id x,
 }
 
 /* The dimensions, counted from the front; none: all. */
-static bool reduced_dims(struct nn_onnx_build *o, int rank, int64_t *dims, size_t *count)
+static bool reduced_dims(struct nn_onnx_build *o, int rank, int64_t *dims, size_t *count,
+                         bool *is_all)
 {
     const int64_t *axes;
-    int axis;
-    if (!nn_onnx_ints(o, 1, "axes", &axes, count))
+    if (!nn_onnx_ints(o, 1, "axes", &axes, count) || !nn_onnx_axes(o, axes, *count, rank, dims))
         return false;
-    if (!axes)
-        *count = 0;
-    for (size_t i = 0; i < *count; i++) {
-        if (!nn_onnx_axis(o, axes[i], rank, &axis))
-            return false;
-        dims[i] = axis;
-    }
-    for (int d = 0; !*count && d < rank; d++)
+    *is_all = !*count;
+    for (int d = 0; *is_all && d < rank; d++)
         dims[d] = d;
-    *count = *count ? *count : (size_t)rank;
+    *count = *is_all ? (size_t)rank : *count;
     return true;
 }
 
@@ -369,9 +384,10 @@ static void reduce(struct nn_onnx_build *o)
     int64_t dims[TENSOR_RANK] = {0};
     size_t count;
     tensor_id x = nn_onnx_take(o, 0), y;
-    if (!nn_onnx_ok(o) || !reduced_dims(o, nn_onnx_view(o, x).rank, dims, &count))
+    bool is_all;
+    if (!nn_onnx_ok(o) || !reduced_dims(o, nn_onnx_view(o, x).rank, dims, &count, &is_all))
         return;
-    if (onnx_attr_int(o->node, "noop_with_empty_axes", 0) && !nn_onnx_has(o, 1)) {
+    if (onnx_attr_int(o->node, "noop_with_empty_axes", 0) && is_all) {
         nn_onnx_set(o, 0, x);
         return;
     }
@@ -443,8 +459,13 @@ static void cumsum(struct nn_onnx_build *o)
     size_t count;
     int axis;
     tensor_id x = nn_onnx_take(o, 0);
-    if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, NULL, &axes, &count) || count != 1 ||
-        !nn_onnx_axis(o, axes[0], nn_onnx_view(o, x).rank, &axis))
+    if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, NULL, &axes, &count))
+        return;
+    if (count != 1) {
+        nn_onnx_wrong(o, "%zu axes", count);
+        return;
+    }
+    if (!nn_onnx_axis(o, axes[0], nn_onnx_view(o, x).rank, &axis))
         return;
     if (onnx_attr_int(o->node, "exclusive", 0) || onnx_attr_int(o->node, "reverse", 0)) {
         nn_onnx_fail(o, "exclusive or reverse");

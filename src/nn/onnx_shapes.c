@@ -13,31 +13,25 @@ static void reshape(struct nn_onnx_build *o)
 {
     tensor_id x = nn_onnx_live(o, 0);
     struct ebb_error err;
-    struct onnx_value in[2] = {{0}}, out = {0};
-    static double none;
+    struct onnx_value out;
+    const struct onnx_value *shape = nn_onnx_host(o, 1);
     if (!nn_onnx_ok(o))
         return;
     struct tensor_view v = nn_onnx_view(o, x);
-    in[0] = (struct onnx_value){
-        .type = ONNX_FLOAT, .rank = v.rank, .count = tensor_count(&v), .number = &none};
-    memcpy(in[0].dims, v.dims, (size_t)v.rank * sizeof *v.dims);
-    if (nn_onnx_has(o, 1)) {
-        const struct onnx_value *shape = nn_onnx_host(o, 1);
-        if (!shape) {
-            nn_onnx_fail(o, "a shape that depends on data");
-            return;
-        }
-        in[1] = *shape;
+    if (nn_onnx_has(o, 1) && !shape) {
+        nn_onnx_fail(o, "a shape that depends on data");
+        return;
     }
-    if (onnx_eval_node(&o->eval, o->node, in, &out, &err) != EBB_OK) {
+    enum ebb_status status = nn_onnx_eval_shape(o, &v, shape, &out, &err);
+    if (status != EBB_OK) {
         int64_t batch = o->file->exported_batch;
         if (batch > 0)
-            nn_onnx_fail(o,
-                         "%s; the file was exported for batches of %" PRId64
-                         ": export it with dynamic_axes={'%s': {0: 'batch'}}, or use that batch",
-                         err.message, batch, o->g->inputs[0].name);
+            nn_onnx_wrong(o,
+                          "%s; the file was exported for batches of %" PRId64
+                          ": export it with dynamic_axes={'%s': {0: 'batch'}}, or use that batch",
+                          err.message, batch, o->g->inputs[0].name);
         else
-            nn_onnx_fail(o, "%s", err.message);
+            nn_onnx_pass(o, status, &err);
         return;
     }
     nn_onnx_set(o, 0, nn_onnx_reshape(o, x, out.rank, out.dims));
@@ -53,11 +47,13 @@ static void transpose(struct nn_onnx_build *o)
         return;
     int rank = nn_onnx_view(o, x).rank;
     if (perm && count != (size_t)rank) {
-        nn_onnx_fail(o, "%zu axes for %d dimensions", count, rank);
+        nn_onnx_wrong(o, "%zu axes for %d dimensions", count, rank);
         return;
     }
-    for (int d = 0; d < rank; d++)
-        dims[d] = perm ? perm[d] : rank - 1 - d;
+    if (perm && !nn_onnx_axes(o, perm, count, rank, dims))
+        return;
+    for (int d = 0; !perm && d < rank; d++)
+        dims[d] = rank - 1 - d;
     nn_onnx_set(o, 0, nn_permute(o->b, x, rank, dims));
 }
 
@@ -70,15 +66,19 @@ static void expand(struct nn_onnx_build *o)
     if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, NULL, &want, &count))
         return;
     struct tensor_view v = nn_onnx_view(o, x);
-    int rank = v.rank > (int)count ? v.rank : (int)count;
-    if (rank > TENSOR_RANK) {
-        nn_onnx_fail(o, "%d dimensions", rank);
+    if (count > TENSOR_RANK) {
+        nn_onnx_wrong(o, "%zu dimensions", count);
         return;
     }
+    int rank = v.rank > (int)count ? v.rank : (int)count;
     for (int d = 0; d < rank; d++) {
         int a = d - rank + v.rank, b = d - rank + (int)count;
         int64_t have = a < 0 ? 1 : v.dims[a], wanted = b < 0 ? 1 : want[b];
         dims[d] = have == 1 ? wanted : have;
+        if (wanted < 1 || (have != 1 && wanted != 1 && have != wanted)) {
+            nn_onnx_wrong(o, "size %" PRId64 " to %" PRId64, have, wanted);
+            return;
+        }
     }
     struct ops_value shape = {"shape", .ints = dims, .count = rank};
     nn_onnx_set(o, 0, nn_call(o->b, "expand", 1, &x, NULL, 1, &shape));
@@ -91,6 +91,10 @@ static void tile(struct nn_onnx_build *o)
     tensor_id x = nn_onnx_live(o, 0);
     if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, NULL, &times, &count))
         return;
+    if (count != nn_onnx_view(o, x).rank) {
+        nn_onnx_wrong(o, "%zu repeats for %d dimensions", count, nn_onnx_view(o, x).rank);
+        return;
+    }
     struct ops_value reps = {"reps", .ints = times, .count = (int)count};
     nn_onnx_set(o, 0, nn_call(o->b, "tile", 1, &x, NULL, 1, &reps));
 }
@@ -100,8 +104,8 @@ static void concat(struct nn_onnx_build *o)
     tensor_id in[TENSOR_PORTS];
     int axis;
     in[0] = TENSOR_NONE;
-    if (o->node->in_count < 1 || o->node->in_count > TENSOR_PORTS) {
-        nn_onnx_fail(o, "no part, or more than %d", TENSOR_PORTS);
+    if (o->node->in_count > TENSOR_PORTS) {
+        nn_onnx_fail(o, "more than %d parts", TENSOR_PORTS);
         return;
     }
     for (size_t i = 0; i < o->node->in_count; i++)
@@ -124,11 +128,16 @@ static void split(struct nn_onnx_build *o)
         return;
     int64_t size = nn_onnx_view(o, x).dims[axis];
     if (parts > 48 || (given && count != parts) || (!given && size % (int64_t)parts)) {
-        nn_onnx_fail(o, "%" PRId64 " in %zu parts", size, parts);
+        nn_onnx_wrong(o, "%" PRId64 " in %zu parts", size, parts);
         return;
     }
-    for (size_t i = 0; i < parts; i++)
+    for (size_t i = 0; i < parts; i++) {
         sizes[i] = given ? given[i] : size / (int64_t)parts;
+        if (sizes[i] < 1 || sizes[i] > size) {
+            nn_onnx_wrong(o, "part %zu of %" PRId64 " has size %" PRId64, i, size, sizes[i]);
+            return;
+        }
+    }
     struct ops_value values[] = {{"sizes", .ints = sizes, .count = (int)parts},
                                  {"dim", .integer = axis}};
     nn_call(o->b, "split", 1, &x, out, 2, values);
@@ -142,8 +151,9 @@ static tensor_id select(struct nn_onnx_build *o, tensor_id x, int axis, const in
 {
     struct ebb_error err;
     struct onnx_value places;
-    if (onnx_value_ints(&o->eval, 1, indices, count, &places, &err) != EBB_OK)
-        return nn_onnx_fail(o, "%s", err.message);
+    enum ebb_status status = onnx_value_ints(&o->eval, 1, indices, count, &places, &err);
+    if (status != EBB_OK)
+        return nn_onnx_pass(o, status, &err);
     tensor_id in[2] = {x, nn_onnx_constant(o, &places)};
     struct ops_value dim = {"dim", .integer = axis};
     return nn_call(o->b, "index_select", 2, in, NULL, 1, &dim);
@@ -186,21 +196,24 @@ static void slice(struct nn_onnx_build *o)
     bool is_old = o->file->onnx->opset < 10;
     const int64_t *starts, *ends, *axes, *steps;
     size_t n, end_count, axis_count, step_count;
+    int64_t turned[TENSOR_RANK];
     tensor_id x = nn_onnx_live(o, 0);
-    int axis;
     if (!nn_onnx_ok(o) || !nn_onnx_ints(o, 1, is_old ? "starts" : NULL, &starts, &n) ||
         !nn_onnx_ints(o, 2, is_old ? "ends" : NULL, &ends, &end_count) ||
         !nn_onnx_ints(o, 3, is_old ? "axes" : NULL, &axes, &axis_count) ||
         !nn_onnx_ints(o, 4, NULL, &steps, &step_count))
         return;
+    int rank = nn_onnx_view(o, x).rank;
     if (!starts || !ends || n != end_count || (axes && axis_count != n) ||
-        (steps && step_count != n)) {
-        nn_onnx_fail(o, "starts, ends, axes and steps are not of one length");
+        (steps && step_count != n) || n > (size_t)rank) {
+        nn_onnx_wrong(o, "starts, ends, axes and steps are not of one length");
         return;
     }
+    if (axes && !nn_onnx_axes(o, axes, n, rank, turned))
+        return;
     for (size_t i = 0; i < n && nn_onnx_ok(o); i++)
-        if (nn_onnx_axis(o, axes ? axes[i] : (int64_t)i, nn_onnx_view(o, x).rank, &axis))
-            x = slice_one(o, x, axis, starts[i], ends[i], steps ? steps[i] : 1);
+        x = slice_one(o, x, axes ? (int)turned[i] : (int)i, starts[i], ends[i],
+                      steps ? steps[i] : 1);
     nn_onnx_set(o, 0, x);
 }
 
@@ -220,8 +233,8 @@ static tensor_id gather_known(struct nn_onnx_build *o, tensor_id x, int axis,
     for (int64_t i = 0; i < index->count; i++) {
         places[i] = index->integer[i] < 0 ? index->integer[i] + v.dims[axis] : index->integer[i];
         if (places[i] < 0 || places[i] >= v.dims[axis])
-            return nn_onnx_fail(o, "place %" PRId64 " of %" PRId64, index->integer[i],
-                                v.dims[axis]);
+            return nn_onnx_wrong(o, "place %" PRId64 " of %" PRId64, index->integer[i],
+                                 v.dims[axis]);
         is_range &= places[i] == places[0] + i;
     }
     for (int d = 0; d < v.rank; d++) {
@@ -266,6 +279,10 @@ static void gather(struct nn_onnx_build *o)
             dims[rank++] = v.dims[d];
         for (int k = 0; d == axis && k < p.rank; k++)
             dims[rank++] = p.dims[k];
+    }
+    if (rank > TENSOR_RANK) {
+        nn_onnx_fail(o, "%d dimensions", rank);
+        return;
     }
     struct ops_value dim = {"dim", .integer = axis};
     tensor_id in[2] = {x, nn_onnx_reshape(o, index, 1, &count)};
@@ -326,8 +343,9 @@ static void blocks(struct nn_onnx_build *o)
     if (!nn_onnx_ok(o))
         return;
     struct tensor_view v = nn_onnx_view(o, x);
-    if (v.rank != 4 || b < 1 || (to_depth ? v.dims[2] % b || v.dims[3] % b : v.dims[1] % (b * b))) {
-        nn_onnx_fail(o, "blocks of %" PRId64, b);
+    if (v.rank != 4 || b < 1 || b > ONNX_BLOCK ||
+        (to_depth ? v.dims[2] % b || v.dims[3] % b : v.dims[1] % (b * b))) {
+        nn_onnx_wrong(o, "blocks of %" PRId64, b);
         return;
     }
     int64_t n = v.dims[0], c = v.dims[1], h = v.dims[2], w = v.dims[3];
@@ -352,7 +370,7 @@ static void resize(struct nn_onnx_build *o)
     const char *how = onnx_attr_text(o->node, "coordinate_transformation_mode", "half_pixel");
     const char *nearest = onnx_attr_text(o->node, "nearest_mode", "round_prefer_floor");
     bool is_old = o->file->onnx->opset < 11, is_linear = strcmp(mode, "linear") == 0;
-    bool is_corners = strcmp(how, "align_corners") == 0;
+    bool is_corners = strcmp(how, "align_corners") == 0, is_nearest = strcmp(mode, "nearest") == 0;
     tensor_id x = nn_onnx_take(o, 0);
     const struct onnx_value *scales = nn_onnx_host(o, is_old ? 1 : 2);
     const struct onnx_value *sizes = is_old ? NULL : nn_onnx_host(o, 3);
@@ -360,11 +378,12 @@ static void resize(struct nn_onnx_build *o)
     if (!nn_onnx_ok(o))
         return;
     struct tensor_view v = nn_onnx_view(o, x);
-    bool is_known =
-        is_linear ? is_corners || (!is_old && strstr(how, "half_pixel"))
-                  : is_old || (strcmp(how, "asymmetric") == 0 && strcmp(nearest, "floor") == 0);
+    bool is_half = strcmp(how, "half_pixel") == 0 || strcmp(how, "pytorch_half_pixel") == 0;
+    bool is_known = is_linear ? !is_old && (is_corners || is_half)
+                              : is_nearest && (is_old || (strcmp(how, "asymmetric") == 0 &&
+                                                          strcmp(nearest, "floor") == 0));
     bool by_size = sizes && sizes->count == v.rank, by_scale = scales && scales->count == v.rank;
-    if (v.rank != 4 || !is_known || strcmp(mode, "cubic") == 0 || (!by_size && !by_scale)) {
+    if (v.rank != 4 || !is_known || (!by_size && !by_scale)) {
         nn_onnx_fail(o,
                      "mode '%s', '%s', '%s' on %d dimensions: only torch's nearest (asymmetric, "
                      "floor) and linear (half_pixel, align_corners) of images",
@@ -372,14 +391,23 @@ static void resize(struct nn_onnx_build *o)
         return;
     }
     for (int d = 0; d < 4; d++) {
-        int64_t size = by_size ? (int64_t)sizes->integer[d]
-                               : (int64_t)floor((double)v.dims[d] * scales->number[d]);
-        if (d < 2 ? size != v.dims[d] : size < 1) {
-            nn_onnx_fail(o, "dimension %d becomes %" PRId64, d, size);
+        double by = by_size ? 1 : scales->number[d];
+        double size = by_size ? (double)sizes->integer[d] : floor((double)v.dims[d] * by);
+        if (!(size >= 1 && size < 0x1p24) ||
+            (d < 2 && (size < (double)v.dims[d] || size > (double)v.dims[d]))) {
+            nn_onnx_wrong(o, "dimension %d becomes %g", d, size);
+            return;
+        }
+        if (!by_size && !onnx_resize_fits(is_old ? "asymmetric" : how, is_nearest, by, v.dims[d],
+                                          (int64_t)size)) {
+            nn_onnx_fail(o,
+                         "scale %g of size %" PRId64 " is no whole size: export with sizes "
+                         "(interpolate(size=...), or recompute_scale_factor=True)",
+                         by, v.dims[d]);
             return;
         }
         if (d >= 2)
-            out[d - 2] = size;
+            out[d - 2] = (int64_t)size;
     }
     struct ops_value values[] = {{"size", .ints = out, .count = 2},
                                  {"align_corners", .integer = is_corners}};

@@ -17,10 +17,41 @@ void nn_put_fail(struct nn_put *w, const char *text)
 
 const char *nn_put_fresh(struct nn_put *w, const char *stem)
 {
-    const char *name = ebb_arena_printf(&w->arena, "%s_%zu", stem, w->next++);
-    if (!name)
+    const char *name;
+    do {
+        name = ebb_arena_printf(&w->arena, "%s_%zu", stem, w->next++);
+        if (!name) {
+            nn_put_fail(w, "out of memory");
+            return "";
+        }
+    } while (ebb_strmap_get(&w->taken, name, strlen(name), NULL));
+    return name;
+}
+
+static void take(struct nn_put *w, const char *name)
+{
+    if (ebb_strmap_put(&w->taken, name, strlen(name), 1, NULL) != EBB_OK)
         nn_put_fail(w, "out of memory");
-    return name ? name : "";
+}
+
+/* Every value of a file has a name of its own: those that are given come first. */
+static void take_names(struct nn_put *w)
+{
+    for (size_t i = 0; i < w->m->port_count; i++)
+        take(w, w->m->ports[i].name);
+    for (size_t i = 0; i < nn_item_count(&w->m->b); i++)
+        take(w, nn_item_at(&w->m->b, i)->name);
+    for (size_t i = 0; i < w->m->output_count; i++) {
+        const char *name = w->m->outputs[i].name, *next;
+        if (ebb_strmap_get(&w->taken, name, strlen(name), NULL)) { /* a state */
+            next = ebb_arena_printf(&w->arena, "next_%s", name);
+            name = next && !ebb_strmap_get(&w->taken, next, strlen(next), NULL)
+                       ? next
+                       : nn_put_fresh(w, name);
+        }
+        w->outputs[i] = name;
+        take(w, name);
+    }
 }
 
 static void bind(struct nn_put *w, tensor_id x, const char *name)
@@ -69,6 +100,15 @@ const char *nn_put_constant(struct nn_put *w, int type, int rank, const int64_t 
     memcpy(copy, data, bytes);
     onnx_write_initializer(w->w, name, type, rank, dims, copy, bytes);
     return name;
+}
+
+void nn_put_fixed(struct nn_put *w, const char *name, int type, int rank, const int64_t *dims,
+                  const void *data, size_t bytes)
+{
+    onnx_write_node(w->w, "Constant");
+    onnx_write_out(w->w, name);
+    onnx_write_tensor(w->w, "value", type, rank, dims, data, bytes);
+    onnx_write_end(w->w);
 }
 
 const char *nn_put_ints(struct nn_put *w, const int64_t *v, int64_t count)
@@ -252,12 +292,9 @@ static void write_outputs(struct nn_put *w)
         const struct nn_output *o = &w->m->outputs[i];
         const struct tensor_view *v = nn_put_view(w, o->id);
         struct onnx_dim dims[TENSOR_RANK];
-        const char *name = o->name;
+        const char *name = w->outputs[i];
         if (o->kind == NN_LOSS || o->kind == NN_METRIC)
             continue;
-        for (size_t k = 0; k < w->m->port_count; k++)
-            if (strcmp(w->m->ports[k].name, name) == 0) /* a state: a value has one name */
-                name = ebb_arena_printf(&w->arena, "next_%s", o->name);
         for (int d = 0; d < v->rank; d++) {
             const struct tensor_view *l =
                 w->large ? tensor_view_of(w->large->s, w->large->outputs[i].id) : v;
@@ -268,9 +305,9 @@ static void write_outputs(struct nn_put *w)
                                     ? "batch"
                                     : ebb_arena_printf(&w->arena, "%s_%d", name, d);
         }
-        nn_put_begin(w, "Identity", name_of(w, o->id), NULL, NULL, name ? name : "");
+        nn_put_begin(w, "Identity", name_of(w, o->id), NULL, NULL, name);
         onnx_write_end(w->w);
-        onnx_write_output(w->w, name ? name : "", type_of(v), v->rank, dims);
+        onnx_write_output(w->w, name, type_of(v), v->rank, dims);
         written++;
     }
     if (!written)
@@ -314,7 +351,11 @@ static void write_items(struct nn_put *w)
         const struct tensor_view *v = &item->view;
         size_t bytes = (size_t)tensor_count(v) * tensor_dtype_bytes((enum tensor_dtype)v->dtype);
         bind(w, item->id, item->name);
-        if (ebb_map_get(&w->needed, item->id.v, NULL))
+        if (!ebb_map_get(&w->needed, item->id.v, NULL))
+            continue;
+        if (nn_onnx_is_constant(item))
+            nn_put_fixed(w, item->name, type_of(v), v->rank, v->dims, w->values[i], bytes);
+        else
             onnx_write_initializer(w->w, item->name, type_of(v), v->rank, v->dims, w->values[i],
                                    bytes);
     }
@@ -322,6 +363,7 @@ static void write_items(struct nn_put *w)
 
 static enum ebb_status write_model(struct nn_put *w, const char *path, struct ebb_error *err)
 {
+    take_names(w);
     find_needed(w);
     write_ports(w);
     write_items(w);
@@ -344,12 +386,14 @@ static enum ebb_status write_at(const struct nn_built *m, const struct nn_built 
     ebb_arena_init(&w.arena);
     ebb_map_init(&w.names);
     ebb_map_init(&w.needed);
+    ebb_strmap_init(&w.taken);
     enum ebb_status status = onnx_writer_create(&w.w, m->b.config->model->name, err);
     EBB_THEN(status, write_model(&w, path, err));
     *needs_fixed = w.needs_fixed;
     onnx_writer_destroy(w.w);
     ebb_map_fini(&w.names);
     ebb_map_fini(&w.needed);
+    ebb_strmap_fini(&w.taken);
     ebb_arena_fini(&w.arena);
     return status;
 }

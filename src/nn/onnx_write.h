@@ -13,6 +13,8 @@ struct nn_put {
     const void *const *values;        /* per item */
     struct ebb_map names;             /* handle to text */
     struct ebb_map needed;            /* handles that an output depends on */
+    struct ebb_strmap taken;          /* names of inputs, items and outputs */
+    const char *outputs[NN_PORTS];    /* their names in the file */
     const struct nn_note *n, *n_large;
     const struct ebb_doc_node *attr;
     size_t next;
@@ -39,6 +41,9 @@ bool nn_put_same_dims(struct nn_put *w, tensor_id x, tensor_id large);
 
 const char *nn_put_constant(struct nn_put *w, int type, int rank, const int64_t *dims,
                             const void *data, size_t bytes);
+/* The same in a node, where it is no weight to those who read the file. */
+void nn_put_fixed(struct nn_put *w, const char *name, int type, int rank, const int64_t *dims,
+                  const void *data, size_t bytes);
 const char *nn_put_ints(struct nn_put *w, const int64_t *v, int64_t count);
 const char *nn_put_number(struct nn_put *w, double v);
 

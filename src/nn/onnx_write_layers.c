@@ -77,13 +77,16 @@ static void adaptive(struct nn_put *w)
 static void upsample(struct nn_put *w)
 {
     bool is_linear = strstr(w->n->what, "bilinear") != NULL;
+    bool is_corners = ebb_doc_bool(w->attr, "align_corners", false);
+    const char *how = !is_linear ? "asymmetric" : is_corners ? "align_corners" : "half_pixel";
     const struct tensor_view *x = nn_put_view(w, w->n->in[0]), *y = nn_put_view(w, w->n->out[0]);
     float scales[4] = {1, 1, 1, 1};
     int64_t four = 4;
     bool is_exact = true;
     for (int d = 2; d < 4; d++) {
         scales[d] = (float)y->dims[d] / (float)x->dims[d];
-        is_exact &= (int64_t)floor((double)x->dims[d] * (double)scales[d]) == y->dims[d];
+        is_exact &= (int64_t)floor((double)x->dims[d] * (double)scales[d]) == y->dims[d] &&
+                    onnx_resize_fits(how, !is_linear, (double)scales[d], x->dims[d], y->dims[d]);
     }
     w->needs_fixed |= !is_exact && w->large;
     const char *by =
@@ -97,11 +100,7 @@ static void upsample(struct nn_put *w)
         onnx_write_in(w->w, to);
     onnx_write_out(w->w, nn_put_out(w, 0));
     onnx_write_text(w->w, "mode", is_linear ? "linear" : "nearest");
-    bool is_corners = ebb_doc_bool(w->attr, "align_corners", false);
-    onnx_write_text(w->w, "coordinate_transformation_mode",
-                    !is_linear   ? "asymmetric"
-                    : is_corners ? "align_corners"
-                                 : "half_pixel");
+    onnx_write_text(w->w, "coordinate_transformation_mode", how);
     if (!is_linear)
         onnx_write_text(w->w, "nearest_mode", "floor");
     onnx_write_end(w->w);
@@ -188,9 +187,9 @@ static const char *causal_mask(struct nn_put *w, int64_t tq, int64_t tk)
     }
     for (int64_t i = 0; i < tq * tk; i++)
         mask[i] = i % tk > i / tk + tk - tq ? -INFINITY : 0;
-    const char *name = nn_put_fresh(w, "constant");
-    onnx_write_initializer(w->w, name, ONNX_FLOAT, 2, (int64_t[]){tq, tk}, mask,
-                           (size_t)(tq * tk) * sizeof *mask);
+    const char *name = nn_put_fresh(w, "mask");
+    nn_put_fixed(w, name, ONNX_FLOAT, 2, (int64_t[]){tq, tk}, mask,
+                 (size_t)(tq * tk) * sizeof *mask);
     return name;
 }
 

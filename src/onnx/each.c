@@ -102,9 +102,6 @@ static enum ebb_status function(struct onnx_call *c)
     const struct onnx_value *x = &c->in[0];
     double a = 0, b = 0;
     int f = c->variant;
-    bool takes_whole = f == F_ABS || f == F_NEG || f == F_SIGN || f == F_RELU || f == F_SHRINK;
-    if (x->texts || (!onnx_is_float(x) && (!takes_whole || x->type == ONNX_BOOL)))
-        return onnx_not_here(c, "type %s", onnx_type_name(x->type));
     if (f == F_GELU && strcmp(onnx_attr_text(c->node, "approximate", "none"), "tanh") == 0)
         f = F_GELU_TANH;
     constants(c, &a, &b);
@@ -134,8 +131,6 @@ static enum ebb_status test(struct onnx_call *c)
     const struct onnx_value *x = &c->in[0];
     bool positive = onnx_attr_int(c->node, "detect_positive", 1) != 0;
     bool negative = onnx_attr_int(c->node, "detect_negative", 1) != 0;
-    if (c->variant == TEST_NOT ? x->type != ONNX_BOOL : !x->number)
-        return onnx_not_here(c, "type %s", onnx_type_name(x->type));
     EBB_TRY(onnx_make(c, 0, ONNX_BOOL, x->rank, x->dims));
     for (int64_t i = 0; i < x->count; i++)
         c->out[0].integer[i] =
@@ -311,11 +306,6 @@ static enum ebb_status pair(struct onnx_call *c, const struct onnx_value *a,
     bool is_power = f == B_POW; /* types may differ */
     bool flag = f == B_SHIFT ? strcmp(onnx_attr_text(c->node, "direction", ""), "LEFT") == 0
                              : onnx_attr_int(c->node, "fmod", 0) != 0;
-    if (a->type != b->type && !(is_power && !a->texts && !b->texts))
-        return onnx_no(c, "types %s and %s", onnx_type_name(a->type), onnx_type_name(b->type));
-    if ((a->texts && f != B_EQUAL) || (f >= B_AND && f <= B_XOR && a->type != ONNX_BOOL) ||
-        (f <= B_SHIFT && a->type == ONNX_BOOL))
-        return onnx_not_here(c, "type %s", onnx_type_name(a->type));
     EBB_TRY(onnx_broadcast(c, (const struct onnx_value *[]){a, b}, 2, &rank, dims));
     EBB_TRY(onnx_make_value(c, y, IS_TRUTH(f) ? ONNX_BOOL : a->type, rank, dims));
     onnx_strides(a, rank, dims, sa);
@@ -329,10 +319,8 @@ static enum ebb_status pair(struct onnx_call *c, const struct onnx_value *a,
         else if (a->number || (is_power && b->number))
             onnx_set(y, n, of_numbers(f, onnx_get(a, i), onnx_get(b, k), flag));
         else
-            y->integer[n] =
-                onnx_wrap(a->type, of_integers(f, a->integer[i],
-                                               is_power ? (int64_t)onnx_get(b, k) : b->integer[k],
-                                               flag, a->type == ONNX_UINT64));
+            y->integer[n] = onnx_wrap(a->type, of_integers(f, a->integer[i], b->integer[k], flag,
+                                                           a->type == ONNX_UINT64));
         n++;
     } while (onnx_walk_next(&w, 2, (int64_t *[]){&i, &k}, (const int64_t *[]){sa, sb}));
     return EBB_OK;
@@ -361,12 +349,8 @@ static enum ebb_status several(struct onnx_call *c)
     struct onnx_value sum = c->in[0], next;
     int type = sum.type;
     bool is_sum = c->variant == B_ADD || c->variant == B_MEAN;
-    if (c->in[0].texts || type == ONNX_BOOL)
-        return onnx_not_here(c, "type %s", onnx_type_name(type));
     for (size_t i = 1; i < c->in_count; i++) {
         struct onnx_value other = c->in[i];
-        if (other.type != type)
-            return onnx_no(c, "types %s and %s", onnx_type_name(type), onnx_type_name(other.type));
         if (is_sum && other.number)
             sum.type = other.type = ONNX_DOUBLE;
         EBB_TRY(pair(c, &sum, &other, &next));
@@ -389,9 +373,6 @@ static enum ebb_status where(struct onnx_call *c)
     int rank;
     int64_t dims[ONNX_RANK], s[3][ONNX_RANK], i = 0, j = 0, k = 0, n = 0;
     const struct onnx_value *const v[3] = {&c->in[0], &c->in[1], &c->in[2]};
-    if (v[0]->type != ONNX_BOOL || v[1]->type != v[2]->type)
-        return onnx_no(c, "types %s, %s, %s", onnx_type_name(v[0]->type),
-                       onnx_type_name(v[1]->type), onnx_type_name(v[2]->type));
     EBB_TRY(onnx_broadcast(c, v, 3, &rank, dims));
     EBB_TRY(onnx_make(c, 0, v[1]->type, rank, dims));
     for (int m = 0; m < 3; m++)
@@ -410,11 +391,9 @@ static enum ebb_status where(struct onnx_call *c)
 static enum ebb_status clip(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
-    if (x->texts || x->type == ONNX_BOOL)
-        return onnx_not_here(c, "type %s", onnx_type_name(x->type));
     for (size_t i = 1; i < 3; i++)
-        if (onnx_has(c, i) && (c->in[i].type != x->type || c->in[i].count != 1))
-            return onnx_no(c, "bounds are one number of the type of the input");
+        if (onnx_has(c, i) && c->in[i].count != 1)
+            return onnx_no(c, "a bound is one number");
     bool is_old = c->e->opset < 11;
     if (is_old && !x->number)
         return onnx_not_here(c, "type %s in version 6", onnx_type_name(x->type));
@@ -434,8 +413,10 @@ static enum ebb_status clip(struct onnx_call *c)
             continue;
         }
         int64_t v = x->integer[i];
-        v = has_low && v < c->in[1].integer[0] ? c->in[1].integer[0] : v;
-        c->out[0].integer[i] = has_high && v > c->in[2].integer[0] ? c->in[2].integer[0] : v;
+        bool is_unsigned = x->type == ONNX_UINT64;
+        v = has_low ? of_integers(B_MAX, v, c->in[1].integer[0], false, is_unsigned) : v;
+        c->out[0].integer[i] =
+            has_high ? of_integers(B_MIN, v, c->in[2].integer[0], false, is_unsigned) : v;
     }
     return EBB_OK;
 }
@@ -445,7 +426,7 @@ static enum ebb_status clip(struct onnx_call *c)
 static enum ebb_status cast(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
-    int to = c->variant ? c->in[1].type : (int)onnx_attr_int(c->node, "to", 0);
+    int to = c->variant ? c->in[1].type : onnx_attr_type(c->node, "to", ONNX_UNDEFINED);
     const char *old = onnx_attr_text(c->node, "to", NULL);
     if (old)
         return onnx_not_here(c, "types as texts (version 1)");
@@ -469,9 +450,11 @@ static enum ebb_status identity(struct onnx_call *c)
 static enum ebb_status dropout(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
-    bool is_training = onnx_has(c, 2) && c->in[2].count == 1 && onnx_get(&c->in[2], 0) > 0;
-    double ratio = onnx_has(c, 1) && c->in[1].count == 1 ? onnx_get(&c->in[1], 0)
-                                                         : onnx_attr_number(c->node, "ratio", 0.5);
+    for (size_t i = 1; i < 3; i++)
+        if (onnx_has(c, i) && c->in[i].count != 1)
+            return onnx_no(c, "ratio and training_mode are one number");
+    bool is_training = onnx_has(c, 2) && c->in[2].integer[0];
+    double ratio = onnx_has(c, 1) ? c->in[1].number[0] : onnx_attr_number(c->node, "ratio", 0.5);
     if (c->e->opset < 7 && !onnx_attr_int(c->node, "is_test", 0))
         is_training = true;
     if (is_training && ratio > 0)
@@ -486,86 +469,86 @@ static enum ebb_status dropout(struct onnx_call *c)
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-#define FN(name, since, variant)                                                                   \
+#define FN(name, since, kind, variant)                                                             \
     {                                                                                              \
-        name, since, 0, 1, 1, function, F_##variant                                                \
+        name, since, 0, 1, 1, kind, 1, function, F_##variant                                       \
     }
-#define TWO(name, since, variant)                                                                  \
+#define TWO(name, since, kinds, variant)                                                           \
     {                                                                                              \
-        name, since, 0, 2, 2, binary, B_##variant                                                  \
+        name, since, 0, 2, 2, kinds, 1, binary, B_##variant                                        \
     }
-#define MANY(name, variant)                                                                        \
+#define MANY(name, kinds, variant)                                                                 \
     {                                                                                              \
-        name, 1, 0, 1, 256, several, B_##variant                                                   \
+        name, 1, 0, 1, ONNX_MANY, kinds, 1, several, B_##variant                                   \
     }
 
 static const struct onnx_op rows[] = {
-    FN("Abs", 1, ABS),
-    FN("Acos", 7, ACOS),
-    FN("Acosh", 9, ACOSH),
-    FN("Asin", 7, ASIN),
-    FN("Asinh", 9, ASINH),
-    FN("Atan", 7, ATAN),
-    FN("Atanh", 9, ATANH),
-    FN("Ceil", 1, CEIL),
-    FN("Celu", 12, CELU),
-    FN("Cos", 7, COS),
-    FN("Cosh", 9, COSH),
-    FN("Elu", 1, ELU),
-    FN("Erf", 9, ERF),
-    FN("Exp", 1, EXP),
-    FN("Floor", 1, FLOOR),
-    FN("Gelu", 20, GELU),
-    FN("HardSigmoid", 1, HARD_SIGMOID),
-    FN("HardSwish", 14, HARD_SWISH),
-    FN("LeakyRelu", 1, LEAKY_RELU),
-    FN("Log", 1, LOG),
-    FN("Mish", 18, MISH),
-    FN("Neg", 1, NEG),
-    FN("Reciprocal", 1, RECIPROCAL),
-    FN("Relu", 1, RELU),
-    FN("Round", 11, ROUND),
-    FN("Selu", 6, SELU),
-    FN("Shrink", 9, SHRINK),
-    FN("Sigmoid", 1, SIGMOID),
-    FN("Sign", 9, SIGN),
-    FN("Sin", 7, SIN),
-    FN("Sinh", 9, SINH),
-    FN("Softplus", 1, SOFTPLUS),
-    FN("Softsign", 1, SOFTSIGN),
-    FN("Sqrt", 1, SQRT),
-    FN("Tan", 7, TAN),
-    FN("Tanh", 1, TANH),
-    FN("ThresholdedRelu", 10, THRESHOLDED_RELU),
-    {"IsNaN", 9, 0, 1, 1, test, TEST_NAN},
-    {"IsInf", 10, 0, 1, 1, test, TEST_INF},
-    {"Not", 1, 0, 1, 1, test, TEST_NOT},
-    TWO("Add", 1, ADD),
-    TWO("Sub", 1, SUB),
-    TWO("Mul", 1, MUL),
-    TWO("Div", 1, DIV),
-    TWO("Pow", 1, POW),
-    TWO("Mod", 10, MOD),
-    TWO("BitShift", 11, SHIFT),
-    TWO("And", 1, AND),
-    TWO("Or", 1, OR),
-    TWO("Xor", 1, XOR),
-    TWO("Equal", 1, EQUAL),
-    TWO("Greater", 1, GREATER),
-    TWO("Less", 1, LESS),
-    TWO("GreaterOrEqual", 12, GREATER_EQUAL),
-    TWO("LessOrEqual", 12, LESS_EQUAL),
-    {"PRelu", 1, 0, 2, 2, prelu, B_PRELU},
-    MANY("Sum", ADD),
-    MANY("Mean", MEAN),
-    MANY("Max", MAX),
-    MANY("Min", MIN),
-    {"Where", 9, 0, 3, 3, where, 0},
-    {"Clip", 6, 0, 1, 3, clip, 0},
-    {"Cast", 6, 18, 1, 1, cast, 0},
-    {"CastLike", 15, 18, 2, 2, cast, 1},
-    {"Identity", 1, 0, 1, 1, identity, 0},
-    {"Dropout", 1, 0, 1, 3, dropout, 0},
+    FN("Abs", 1, "n", ABS),
+    FN("Acos", 7, "f", ACOS),
+    FN("Acosh", 9, "f", ACOSH),
+    FN("Asin", 7, "f", ASIN),
+    FN("Asinh", 9, "f", ASINH),
+    FN("Atan", 7, "f", ATAN),
+    FN("Atanh", 9, "f", ATANH),
+    FN("Ceil", 1, "f", CEIL),
+    FN("Celu", 12, "f", CELU),
+    FN("Cos", 7, "f", COS),
+    FN("Cosh", 9, "f", COSH),
+    FN("Elu", 1, "f", ELU),
+    FN("Erf", 9, "f", ERF),
+    FN("Exp", 1, "f", EXP),
+    FN("Floor", 1, "f", FLOOR),
+    FN("Gelu", 20, "f", GELU),
+    FN("HardSigmoid", 1, "f", HARD_SIGMOID),
+    FN("HardSwish", 14, "f", HARD_SWISH),
+    FN("LeakyRelu", 1, "f", LEAKY_RELU),
+    FN("Log", 1, "f", LOG),
+    FN("Mish", 18, "f", MISH),
+    FN("Neg", 1, "n", NEG),
+    FN("Reciprocal", 1, "f", RECIPROCAL),
+    FN("Relu", 1, "n", RELU),
+    FN("Round", 11, "f", ROUND),
+    FN("Selu", 6, "f", SELU),
+    FN("Shrink", 9, "n", SHRINK),
+    FN("Sigmoid", 1, "f", SIGMOID),
+    FN("Sign", 9, "n", SIGN),
+    FN("Sin", 7, "f", SIN),
+    FN("Sinh", 9, "f", SINH),
+    FN("Softplus", 1, "f", SOFTPLUS),
+    FN("Softsign", 1, "f", SOFTSIGN),
+    FN("Sqrt", 1, "f", SQRT),
+    FN("Tan", 7, "f", TAN),
+    FN("Tanh", 1, "f", TANH),
+    FN("ThresholdedRelu", 10, "f", THRESHOLDED_RELU),
+    {"IsNaN", 9, 0, 1, 1, "f", 1, test, TEST_NAN},
+    {"IsInf", 10, 0, 1, 1, "f", 1, test, TEST_INF},
+    {"Not", 1, 0, 1, 1, "b", 1, test, TEST_NOT},
+    TWO("Add", 1, "n0", ADD),
+    TWO("Sub", 1, "n0", SUB),
+    TWO("Mul", 1, "n0", MUL),
+    TWO("Div", 1, "n0", DIV),
+    TWO("Pow", 1, "nn", POW),
+    TWO("Mod", 10, "n0", MOD),
+    TWO("BitShift", 11, "i0", SHIFT),
+    TWO("And", 1, "b", AND),
+    TWO("Or", 1, "b", OR),
+    TWO("Xor", 1, "b", XOR),
+    TWO("Equal", 1, "a0", EQUAL),
+    TWO("Greater", 1, "n0", GREATER),
+    TWO("Less", 1, "n0", LESS),
+    TWO("GreaterOrEqual", 12, "n0", GREATER_EQUAL),
+    TWO("LessOrEqual", 12, "n0", LESS_EQUAL),
+    {"PRelu", 1, 0, 2, 2, "n0", 1, prelu, B_PRELU},
+    MANY("Sum", "n0", ADD),
+    MANY("Mean", "f0", MEAN),
+    MANY("Max", "n0", MAX),
+    MANY("Min", "n0", MIN),
+    {"Where", 9, 0, 3, 3, "ba1", 1, where, 0},
+    {"Clip", 6, 0, 1, 3, "n0", 1, clip, 0},
+    {"Cast", 6, 18, 1, 1, "a", 1, cast, 0},
+    {"CastLike", 15, 18, 2, 2, "a", 1, cast, 1},
+    {"Identity", 1, 0, 1, 1, "a", 1, identity, 0},
+    {"Dropout", 1, 0, 1, 3, "ffb", 2, dropout, 0},
 };
 
 const struct onnx_ops onnx_each_ops = {rows, sizeof rows / sizeof *rows};

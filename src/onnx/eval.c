@@ -1,4 +1,4 @@
-/* eval.c - values, and one node after the other: finding the row of an op, its version, its inputs. */
+/* eval.c - values, and one node after the other. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -6,64 +6,6 @@
 #include <string.h>
 
 #include "onnx/internal.h"
-
-static const struct onnx_ops *const files[] = {
-#define X(name) &onnx_##name##_ops,
-    ONNX_OP_FILES(X)
-#undef X
-};
-#define FILES (sizeof files / sizeof *files)
-
-/* ---- the table -------------------------------------------------------------------------------- */
-
-/* The row for this version; NULL with *is_known: in other versions only. */
-static const struct onnx_op *find(const char *name, int64_t opset, const struct onnx_op **other)
-{
-    *other = NULL;
-    for (size_t f = 0; f < FILES; f++)
-        for (size_t i = 0; i < files[f]->count; i++) {
-            const struct onnx_op *row = &files[f]->rows[i];
-            if (strcmp(row->name, name) != 0)
-                continue;
-            if (opset >= row->since && (!row->until || opset <= row->until))
-                return row;
-            *other = row;
-        }
-    return NULL;
-}
-
-static enum ebb_status look_up(const struct onnx_node *n, int64_t opset, const struct onnx_op **row,
-                               struct ebb_error *err)
-{
-    const struct onnx_op *other;
-    if (*n->domain)
-        return ebb_fail(err, EBB_EUNSUPPORTED, "op %s of domain '%s' is not known", n->op,
-                        n->domain);
-    *row = find(n->op, opset, &other);
-    if (*row)
-        return EBB_OK;
-    if (!other)
-        return ebb_fail(err, EBB_EUNSUPPORTED, "op %s is not known", n->op);
-    if (other->until)
-        return ebb_fail(err, EBB_EUNSUPPORTED,
-                        "op %s is known in versions %d to %d, not in %" PRId64, n->op, other->since,
-                        other->until, opset);
-    return ebb_fail(err, EBB_EUNSUPPORTED, "op %s is known from version %d on, not in %" PRId64,
-                    n->op, other->since, opset);
-}
-
-enum ebb_status onnx_op_check(const struct onnx_node *node, int64_t opset, struct ebb_error *err)
-{
-    const struct onnx_op *row;
-    EBB_TRY(look_up(node, opset, &row, err));
-    if (node->in_count < (size_t)row->least || node->in_count > (size_t)row->most)
-        return ebb_fail(err, EBB_EINPUT, "%s has %zu inputs, allowed: %d to %d", node->op,
-                        node->in_count, row->least, row->most);
-    for (int i = 0; i < row->least; i++)
-        if (node->in[i] == ONNX_NONE)
-            return ebb_fail(err, EBB_EINPUT, "%s: input %d is missing", node->op, i);
-    return EBB_OK;
-}
 
 /* ---- what ops say ----------------------------------------------------------------------------- */
 
@@ -103,13 +45,6 @@ enum ebb_status onnx_not_here(struct onnx_call *c, const char *fmt, ...)
     return status;
 }
 
-enum ebb_status onnx_need_floats(struct onnx_call *c, size_t i)
-{
-    if (onnx_has(c, i) && !onnx_type_is_float(c->in[i].type))
-        return onnx_not_here(c, "input %zu is of type %s", i, onnx_type_name(c->in[i].type));
-    return EBB_OK;
-}
-
 /* ---- memory ----------------------------------------------------------------------------------- */
 
 static enum ebb_status take(struct onnx_eval *e, int64_t count, size_t bytes, void *pointer,
@@ -135,16 +70,18 @@ enum ebb_status onnx_take(struct onnx_call *c, int64_t count, void *pointer, siz
 
 #define SPAN (INT64_C(1) << 31)
 
-#define MOST_STEPS (INT64_C(1) << 34)
-
 enum ebb_status onnx_work(struct onnx_call *c, const int64_t *factors, size_t count)
 {
     int64_t steps = 1;
     for (size_t i = 0; i < count; i++)
-        if (__builtin_mul_overflow(steps, factors[i] > 1 ? factors[i] : 1, &steps) ||
-            steps > MOST_STEPS)
-            return ebb_fail(c->err, EBB_ELIMIT, "%s: more than 2^34 steps on the host",
-                            c->node->op);
+        if (__builtin_mul_overflow(steps, factors[i] > 1 ? factors[i] : 1, &steps))
+            steps = INT64_MAX;
+    uint64_t left = c->e->steps < ONNX_STEPS ? c->e->steps : ONNX_STEPS;
+    if ((uint64_t)steps > left)
+        return ebb_fail(c->err, EBB_ELIMIT,
+                        "%s: more steps on the host than the %" PRIu64 " that are left",
+                        c->node->op, left);
+    c->e->steps -= (uint64_t)steps;
     return EBB_OK;
 }
 
@@ -156,12 +93,12 @@ static enum ebb_status shape(struct onnx_value *v, int type, int rank, const int
     *v = (struct onnx_value){.type = type, .rank = rank, .count = 1};
     int64_t span = 1; /* without zeros, so that no product of some sizes is too large */
     for (int d = 0; d < rank; d++) {
-        v->dims[d] = dims[d];
-        v->count *= dims[d];
         if (dims[d] < 0 || dims[d] > SPAN || (span *= dims[d] ? dims[d] : 1) > SPAN)
             return ebb_fail(
                 err, EBB_ELIMIT,
                 "a size of a result is %" PRId64 ", or all of them are too many elements", dims[d]);
+        v->dims[d] = dims[d];
+        v->count *= dims[d];
     }
     return EBB_OK;
 }
@@ -312,14 +249,17 @@ void onnx_fill(struct onnx_value *to, int64_t i, const struct onnx_value *scalar
 enum ebb_status onnx_value_from(struct onnx_eval *e, const struct onnx_tensor *t,
                                 struct onnx_value *v, struct ebb_error *err)
 {
-    if (t->type == ONNX_STRING) {
-        EBB_TRY(shape(v, t->type, t->rank, t->dims, err));
+    bool is_text = t->type == ONNX_STRING;
+    enum ebb_status status = is_text ? shape(v, t->type, t->rank, t->dims, err)
+                                     : make(e, v, t->type, t->rank, t->dims, err);
+    if (status != EBB_OK) {
+        *v = (struct onnx_value){0}; /* V1 */
+        return ebb_context(err, status, "tensor '%s'", t->name);
+    }
+    if (is_text) {
         v->texts = t->texts;
         return EBB_OK;
     }
-    enum ebb_status status = make(e, v, t->type, t->rank, t->dims, err);
-    if (status != EBB_OK)
-        return ebb_context(err, status, "tensor '%s'", t->name);
     for (int64_t i = 0; i < v->count; i++)
         if (v->number)
             v->number[i] = onnx_tensor_number(t, i);
@@ -346,15 +286,26 @@ enum ebb_status onnx_axis(struct onnx_call *c, int64_t given, int rank, int *axi
     return EBB_OK;
 }
 
+enum ebb_status onnx_axes(struct onnx_call *c, const int64_t *axes, size_t count, int rank,
+                          bool *is_named)
+{
+    int axis;
+    for (size_t i = 0; i < count; i++) {
+        EBB_TRY(onnx_axis(c, axes[i], rank, &axis));
+        if (is_named[axis])
+            return onnx_no(c, "axis %" PRId64 " is named twice", axes[i]);
+        is_named[axis] = true;
+    }
+    return EBB_OK;
+}
+
 enum ebb_status onnx_list(struct onnx_call *c, size_t i, const char *name, const int64_t **v,
                           size_t *count)
 {
+    *count = 0;
     *v = name ? onnx_attr_ints(c->node, name, count) : NULL;
     if (*v || !onnx_has(c, i))
         return EBB_OK;
-    if (!c->in[i].integer)
-        return onnx_no(c, "input %zu is of type %s, allowed: integers", i,
-                       onnx_type_name(c->in[i].type));
     *v = c->in[i].integer;
     *count = (size_t)c->in[i].count;
     return EBB_OK;
@@ -390,6 +341,34 @@ enum ebb_status onnx_broadcast(struct onnx_call *c, const struct onnx_value *con
 
 /* ---- nodes ------------------------------------------------------------------------------------ */
 
+/* Kinds of the inputs, and a step for each element that is read. */
+static enum ebb_status check_values(struct onnx_call *c, const struct onnx_op *row)
+{
+    int types[ONNX_MANY];
+    int64_t elements = 0;
+    for (size_t i = 0; i < c->in_count; i++) {
+        types[i] = c->in[i].type;
+        elements += c->in[i].count;
+        if (!types[i] && i < (size_t)row->least)
+            return onnx_no(c, "input %zu has no value", i);
+    }
+    EBB_TRY(onnx_op_types(c->node, c->e->opset, types, c->err));
+    return onnx_work(c, &elements, 1);
+}
+
+/* V1 of what was made, and a step for each element of it. */
+static enum ebb_status check_made(struct onnx_call *c)
+{
+    int64_t elements = 0;
+    for (size_t i = 0; i < c->node->out_count; i++) {
+        const struct onnx_value *y = &c->out[i];
+        if (onnx_wants(c, i) && !y->number && !y->integer && !y->texts)
+            return onnx_not_here(c, "output %zu is not made", i);
+        elements += y->count;
+    }
+    return onnx_work(c, &elements, 1);
+}
+
 enum ebb_status onnx_eval_node(struct onnx_eval *e, const struct onnx_node *node,
                                const struct onnx_value *in, struct onnx_value *out,
                                struct ebb_error *err)
@@ -398,30 +377,25 @@ enum ebb_status onnx_eval_node(struct onnx_eval *e, const struct onnx_node *node
     struct onnx_call c = {
         .e = e, .node = node, .in = in, .in_count = node->in_count, .out = out, .err = err};
     EBB_TRY(onnx_op_check(node, e->opset, err));
-    EBB_TRY(look_up(node, e->opset, &row, err));
+    EBB_TRY(onnx_op_find(node, e->opset, &row, err));
     c.variant = row->variant;
     memset(out, 0, node->out_count * sizeof *out);
-    for (int i = 0; i < row->least; i++)
-        if (!in[i].type)
-            return onnx_no(&c, "input %d has no value", i);
-    if (!row->run)
-        return onnx_not_here(&c, "not computed on the host");
-    if (!node->out_count)
-        return onnx_no(&c, "it makes nothing");
-    return row->run(&c);
+    EBB_TRY(check_values(&c, row));
+    EBB_TRY(row->run(&c));
+    return check_made(&c);
 }
 
 enum ebb_status onnx_eval_graph(struct onnx_eval *e, const struct onnx_graph *g,
                                 struct onnx_value *values, struct ebb_error *err)
 {
-    enum { PORTS = 256 };
-    struct onnx_value in[PORTS], out[PORTS];
+    struct onnx_value in[ONNX_MANY], out[ONNX_MANY];
     for (size_t i = 0; i < g->initializer_count; i++)
         EBB_TRY(onnx_value_from(e, &g->initializers[i], &values[g->initializer_values[i]], err));
     for (size_t i = 0; i < g->node_count; i++) {
         const struct onnx_node *n = &g->nodes[i];
-        if (n->in_count > PORTS || n->out_count > PORTS)
-            return ebb_fail(err, EBB_ELIMIT, "%s: more than %d inputs or outputs", n->op, PORTS);
+        if (n->in_count > ONNX_MANY || n->out_count > ONNX_MANY)
+            return ebb_fail(err, EBB_ELIMIT, "%s: more than %d inputs or outputs", n->op,
+                            ONNX_MANY);
         for (size_t k = 0; k < n->in_count; k++)
             in[k] = n->in[k] == ONNX_NONE ? (struct onnx_value){0} : values[n->in[k]];
         enum ebb_status status = onnx_eval_node(e, n, in, out, err);

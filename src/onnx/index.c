@@ -16,18 +16,11 @@ static enum ebb_status place(struct onnx_call *c, int64_t given, int64_t size, i
     return EBB_OK;
 }
 
-static enum ebb_status need_indices(struct onnx_call *c, size_t i)
-{
-    return c->in[i].integer ? EBB_OK
-                            : onnx_no(c, "indices are of type %s", onnx_type_name(c->in[i].type));
-}
-
 static enum ebb_status gather(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0], *index = &c->in[1];
     int64_t dims[ONNX_RANK];
     int axis, rank = 0;
-    EBB_TRY(need_indices(c, 1));
     EBB_TRY(onnx_axis(c, onnx_attr_int(c->node, "axis", 0), x->rank, &axis));
     if (x->rank - 1 + index->rank > ONNX_RANK)
         return onnx_no(c, "too many dimensions");
@@ -54,7 +47,6 @@ static enum ebb_status gather_elements(struct onnx_call *c)
     const struct onnx_value *x = &c->in[0], *index = &c->in[1];
     int64_t s[ONNX_RANK], at;
     int axis;
-    EBB_TRY(need_indices(c, 1));
     EBB_TRY(onnx_axis(c, onnx_attr_int(c->node, "axis", 0), x->rank, &axis));
     if (index->rank != x->rank)
         return onnx_no(c, "%d and %d dimensions", x->rank, index->rank);
@@ -94,7 +86,6 @@ static enum ebb_status gather_nd(struct onnx_call *c)
     const struct onnx_value *x = &c->in[0], *index = &c->in[1];
     int64_t dims[ONNX_RANK], batch = onnx_attr_int(c->node, "batch_dims", 0), offset;
     int rank = 0;
-    EBB_TRY(need_indices(c, 1));
     int64_t n = index->rank ? index->dims[index->rank - 1] : 0;
     if (batch < 0 || batch >= index->rank || n < 1 || batch + n > x->rank ||
         index->rank - 1 + x->rank - n - batch > ONNX_RANK)
@@ -107,7 +98,10 @@ static enum ebb_status gather_nd(struct onnx_call *c)
         if (x->dims[d] != index->dims[d])
             return onnx_no(c, "sizes %" PRId64 " and %" PRId64, x->dims[d], index->dims[d]);
     EBB_TRY(onnx_make(c, 0, x->type, rank, dims));
-    int64_t rows = index->count / n, per = rows / onnx_product(index->dims, 0, (int)batch);
+    int64_t rows = index->count / n;
+    if (!rows)
+        return EBB_OK;
+    int64_t per = rows / onnx_product(index->dims, 0, (int)batch);
     int64_t inner = onnx_product(x->dims, (int)(batch + n), x->rank);
     int64_t size = onnx_product(x->dims, (int)batch, x->rank);
     for (int64_t r = 0; r < rows; r++) {
@@ -138,8 +132,8 @@ static enum ebb_status combine(struct onnx_call *c, int64_t i, const struct onnx
         onnx_copy(y, i, from, k);
         return EBB_OK;
     }
-    if (y->texts)
-        return onnx_not_here(c, "reduction of texts");
+    if (y->texts || y->type == ONNX_BOOL)
+        return onnx_not_here(c, "reduction of type %s", onnx_type_name(y->type));
     if (strcmp(how, "add") == 0)
         onnx_set(y, i, onnx_get(y, i) + onnx_get(from, k));
     else if (strcmp(how, "mul") == 0)
@@ -149,14 +143,18 @@ static enum ebb_status combine(struct onnx_call *c, int64_t i, const struct onnx
     return EBB_OK;
 }
 
+static bool is_same_shape(const struct onnx_value *a, const struct onnx_value *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
 static enum ebb_status scatter_elements(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0], *index = &c->in[1], *update = &c->in[2];
     int64_t s[ONNX_RANK], at;
     int axis;
-    EBB_TRY(need_indices(c, 1));
     EBB_TRY(onnx_axis(c, onnx_attr_int(c->node, "axis", 0), x->rank, &axis));
-    if (index->rank != x->rank || update->count != index->count || update->type != x->type)
+    if (index->rank != x->rank || !is_same_shape(index, update))
         return onnx_no(c, "indices and updates do not fit");
     for (int d = 0; d < x->rank; d++)
         if (d != axis && index->dims[d] > x->dims[d])
@@ -179,9 +177,8 @@ static enum ebb_status scatter_nd(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0], *index = &c->in[1], *update = &c->in[2];
     int64_t offset;
-    EBB_TRY(need_indices(c, 1));
     int64_t n = index->rank ? index->dims[index->rank - 1] : 0;
-    if (n < 1 || n > x->rank || update->type != x->type)
+    if (n < 1 || n > x->rank)
         return onnx_no(c, "indices of %" PRId64 " in %d dimensions", n, x->rank);
     int64_t inner = onnx_product(x->dims, (int)n, x->rank), rows = index->count / n;
     if (update->count != rows * inner)
@@ -202,9 +199,8 @@ static enum ebb_status one_hot(struct onnx_call *c)
     const struct onnx_value *x = &c->in[0], *values = &c->in[2];
     int64_t dims[ONNX_RANK];
     int axis;
-    if (x->texts || c->in[1].texts || c->in[1].count != 1 || values->count != 2 ||
-        x->rank == ONNX_RANK)
-        return onnx_no(c, "numbers, one depth and two values are needed");
+    if (c->in[1].count != 1 || values->count != 2 || x->rank == ONNX_RANK)
+        return onnx_no(c, "one depth and two values are needed");
     double depth_ = onnx_get(&c->in[1], 0);
     if (!(depth_ >= 1 && depth_ < 0x1p40))
         return onnx_no(c, "depth %g", depth_);
@@ -218,7 +214,7 @@ static enum ebb_status one_hot(struct onnx_call *c)
         int64_t at = i / inner % depth, from = i / (inner * depth) * inner + i % inner;
         double v = onnx_get(x, from);
         double want = v < 0 ? v + (double)depth : v;
-        bool is_it = !(want < (double)at) && !(want > (double)at);
+        bool is_it = want >= (double)at && want <= (double)at;
         onnx_copy(&c->out[0], i, values, is_it ? 1 : 0);
     }
     return EBB_OK;
@@ -228,8 +224,6 @@ static enum ebb_status non_zero(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
     int64_t found = 0;
-    if (x->texts)
-        return onnx_not_here(c, "texts");
     for (int64_t i = 0; i < x->count; i++)
         found += fabs(onnx_get(x, i)) > 0;
     EBB_TRY(onnx_make(c, 0, ONNX_INT64, 2, (int64_t[]){x->rank ? x->rank : 1, found}));
@@ -251,8 +245,6 @@ static enum ebb_status compress(struct onnx_call *c)
     bool is_flat = !onnx_attr_find(c->node, "axis");
     int64_t dims[ONNX_RANK] = {x->count}, found = 0, n = 0;
     int axis = 0, rank = is_flat ? 1 : x->rank;
-    if (!keep->integer)
-        return onnx_no(c, "the condition is no truth");
     if (!is_flat) {
         EBB_TRY(onnx_axis(c, onnx_attr_int(c->node, "axis", 0), x->rank, &axis));
         memcpy(dims, x->dims, sizeof dims);
@@ -277,9 +269,7 @@ static enum ebb_status top_k(struct onnx_call *c)
     bool is_largest = onnx_attr_int(c->node, "largest", 1) != 0;
     int64_t dims[ONNX_RANK], k, *order;
     int axis;
-    if (x->texts)
-        return onnx_not_here(c, "texts");
-    if (c->e->opset >= 10 && (!onnx_has(c, 1) || c->in[1].count != 1 || !c->in[1].integer))
+    if (c->e->opset >= 10 && (!onnx_has(c, 1) || c->in[1].count != 1))
         return onnx_no(c, "k is one whole number");
     k = c->e->opset < 10 ? onnx_attr_int(c->node, "k", 0) : c->in[1].integer[0];
     EBB_TRY(onnx_axis(c, onnx_attr_int(c->node, "axis", -1), x->rank, &axis));
@@ -319,16 +309,16 @@ static enum ebb_status top_k(struct onnx_call *c)
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 static const struct onnx_op rows[] = {
-    {"Gather", 1, 0, 2, 2, gather, 0},
-    {"GatherElements", 11, 0, 2, 2, gather_elements, 0},
-    {"GatherND", 11, 0, 2, 2, gather_nd, 0},
-    {"Scatter", 9, 10, 3, 3, scatter_elements, 0},
-    {"ScatterElements", 11, 17, 3, 3, scatter_elements, 0},
-    {"ScatterND", 11, 17, 3, 3, scatter_nd, 0},
-    {"OneHot", 9, 0, 3, 3, one_hot, 0},
-    {"NonZero", 9, 0, 1, 1, non_zero, 0},
-    {"Compress", 9, 0, 2, 2, compress, 0},
-    {"TopK", 1, 0, 1, 2, top_k, 0},
+    {"Gather", 1, 0, 2, 2, "ai", 1, gather, 0},
+    {"GatherElements", 11, 0, 2, 2, "ai", 1, gather_elements, 0},
+    {"GatherND", 11, 0, 2, 2, "ai", 1, gather_nd, 0},
+    {"Scatter", 9, 10, 3, 3, "ai0", 1, scatter_elements, 0},
+    {"ScatterElements", 11, 17, 3, 3, "ai0", 1, scatter_elements, 0},
+    {"ScatterND", 11, 17, 3, 3, "ai0", 1, scatter_nd, 0},
+    {"OneHot", 9, 0, 3, 3, "nna", 1, one_hot, 0},
+    {"NonZero", 9, 0, 1, 1, "m", 1, non_zero, 0},
+    {"Compress", 9, 0, 2, 2, "ab", 1, compress, 0},
+    {"TopK", 1, 0, 1, 2, "ni", 2, top_k, 0},
 };
 
 const struct onnx_ops onnx_index_ops = {rows, sizeof rows / sizeof *rows};

@@ -33,6 +33,7 @@ enum ebb_status onnx_wire_wrong(const struct onnx_wire *w, size_t at, struct ebb
 /* ---- reading (read.c, tensor.c) ---------------------------------------------------------------- */
 
 #define ONNX_NODES 262144 /* of a file, and values, attributes, ... */
+#define ONNX_ATTRS 64     /* of a node whose op is known */
 #define ONNX_ELEMENTS (INT64_C(1) << 40)
 
 struct onnx_beside { /* a file of external data */
@@ -94,13 +95,21 @@ struct onnx_call {
 };
 typedef enum ebb_status onnx_op_fn(struct onnx_call *c);
 
+/* What a node of this op must look like (check.c), and its function, which is called when all of that
+ * holds. Kinds of the inputs are a letter each, the last one for all that follow: f fractions,
+ * i integers, q those of 8 bits, n both (f and i), b truth, m numbers or truth, a all of these and
+ * texts; a digit: the type of that input. */
 struct onnx_op {
     const char *name;
     int16_t since, until; /* versions; until 0: still */
-    int16_t least, most;  /* inputs */
-    onnx_op_fn *run;      /* NULL: only nn computes it */
+    int16_t least, most;  /* inputs; ONNX_MANY: none of them may be left out */
+    const char *kinds;
+    int16_t outputs; /* at most; the first has a name, unless this is negative */
+    onnx_op_fn *run;
     int variant;
 };
+enum ebb_status onnx_op_find(const struct onnx_node *node, int64_t opset,
+                             const struct onnx_op **row, struct ebb_error *err);
 /* Rows of a file of ops. */
 struct onnx_ops {
     const struct onnx_op *rows;
@@ -140,17 +149,14 @@ void onnx_set(struct onnx_value *v, int64_t i, double number); /* of any type */
 double onnx_get(const struct onnx_value *v, int64_t i);
 void onnx_copy(struct onnx_value *to, int64_t i, const struct onnx_value *from, int64_t k);
 void onnx_fill(struct onnx_value *to, int64_t i, const struct onnx_value *scalar);
-static inline bool onnx_is_float(const struct onnx_value *v)
-{
-    return v->number != NULL || onnx_type_is_float(v->type);
-}
-/* EBB_ELIMIT where a loop over all of these would take more than some minutes: sizes of windows and of
- * results are not bounded by the bytes of a file. */
+/* O3: steps of a loop over all of these, beyond one for each element that is read or made: sizes of
+ * windows and of results are not bounded by the bytes of a file. */
 enum ebb_status onnx_work(struct onnx_call *c, const int64_t *factors, size_t count);
-/* Only numbers: EBB_EUNSUPPORTED for the rest. */
-enum ebb_status onnx_need_floats(struct onnx_call *c, size_t i);
 /* A dimension, counted from the end where negative. */
 enum ebb_status onnx_axis(struct onnx_call *c, int64_t given, int rank, int *axis);
+/* Which of `rank` dimensions the list names; none twice. */
+enum ebb_status onnx_axes(struct onnx_call *c, const int64_t *axes, size_t count, int rank,
+                          bool *is_named);
 /* Integers of input i, or of attribute `name` where that is how this version says it. NULL: neither. */
 enum ebb_status onnx_list(struct onnx_call *c, size_t i, const char *name, const int64_t **v,
                           size_t *count);

@@ -10,10 +10,12 @@
  *            is refused is refused before memory is taken for it.
  *         O2 nodes stand in an order in which every value is made before it is read; each value is
  *            made once. So there are no cycles.
- *         O3 a computation takes at most the bytes it is given (onnx_eval.room), and an op at most
- *            2^34 steps.
+ *         O3 a computation takes at most the bytes and steps it is given (onnx_eval), and an op at
+ *            most ONNX_STEPS.
  *         O4 an op that is not known, or not in this version, is refused by name and version
- *            (EBB_EUNSUPPORTED); so is a type. */
+ *            (EBB_EUNSUPPORTED); so is a type. Whoever looks into a node has checked it first
+ *            (onnx_op_check): then inputs that must be there are, outputs are not more than the op
+ *            has, and attributes are of the kind that their names say. */
 #ifndef EBB_ONNX_ONNX_H
 #define EBB_ONNX_ONNX_H
 
@@ -30,6 +32,9 @@
 #define ONNX_OPSET_LEAST 9  /* of the default domain */
 #define ONNX_OPSET_KNOWN 17 /* above: ops that are still what they were */
 #define ONNX_NONE UINT32_MAX
+#define ONNX_MANY 256                  /* inputs or outputs of a node, at most */
+#define ONNX_STEPS (UINT64_C(1) << 34) /* of an op */
+#define ONNX_BLOCK 4096                /* largest blocksize */
 
 /* ---- what a file says ------------------------------------------------------------------------- */
 
@@ -160,6 +165,8 @@ const struct onnx_attr *onnx_attr_find(const struct onnx_node *node, const char 
 int64_t onnx_attr_int(const struct onnx_node *node, const char *name, int64_t fallback);
 double onnx_attr_number(const struct onnx_node *node, const char *name, double fallback);
 const char *onnx_attr_text(const struct onnx_node *node, const char *name, const char *fallback);
+/* A type; ONNX_UNDEFINED where the number is none. */
+int onnx_attr_type(const struct onnx_node *node, const char *name, int fallback);
 /* NULL: not given. */
 const int64_t *onnx_attr_ints(const struct onnx_node *node, const char *name, size_t *count);
 
@@ -170,8 +177,13 @@ int64_t onnx_tensor_integer(const struct onnx_tensor *tensor, int64_t i);
 
 /* ---- ops and versions -------------------------------------------------------------------------- */
 
-/* Is this op what is known here, at this version of the default domain? Says what is wrong. */
+/* Is this op what is known here, at this version of the default domain (else EBB_EUNSUPPORTED), and
+ * are its inputs, outputs and attributes as it has them (else EBB_EINPUT)? Says what is wrong. */
 enum ebb_status onnx_op_check(const struct onnx_node *node, int64_t opset, struct ebb_error *err);
+/* Does it take inputs of these types? 0: not given, or not known. */
+enum ebb_status onnx_op_types(const struct onnx_node *node, int64_t opset, const int *types,
+                              struct ebb_error *err);
+const char *onnx_op_name(size_t i); /* of the table; NULL: there are no more */
 
 /* Attributes of convolutions and pools: kernel_shape, strides, dilations, pads, auto_pad, ceil_mode.
  * `sizes` of the image; `kernel` NULL: as the node says. Also the size of the result. */
@@ -185,9 +197,17 @@ enum ebb_status onnx_window_read(const struct onnx_node *node, int nd, const int
                                  const int64_t *kernel, struct onnx_window *w,
                                  struct ebb_error *err);
 
+/* n integers, each from `least` to 2^30; all `fallback` where the list is not given. */
+enum ebb_status onnx_attr_list(const struct onnx_node *node, const char *name, size_t n,
+                               int64_t least, int64_t fallback, int64_t *to, struct ebb_error *err);
+/* Does a scale of Resize look at the same places as the sizes alone would? */
+bool onnx_resize_fits(const char *coordinates, bool is_nearest, double scale, int64_t size,
+                      int64_t out);
+
 /* ---- values ------------------------------------------------------------------------------------ */
 
-/* Fractions are doubles that are rounded to their type; integers and truth have 64 bits. */
+/* Fractions are doubles that are rounded to their type; integers and truth have 64 bits.
+ * V1: a value has exactly one of the three arrays, the one that its type says; none: type 0. */
 struct onnx_value {
     int type; /* 0: there is none */
     int rank;
@@ -201,7 +221,7 @@ struct onnx_value {
 struct onnx_eval {
     struct ebb_arena *arena; /* of all values */
     int64_t opset;
-    uint64_t room; /* bytes that may still be taken */
+    uint64_t room, steps; /* bytes and steps that may still be taken */
 };
 
 enum ebb_status onnx_value_from(struct onnx_eval *e, const struct onnx_tensor *tensor,
@@ -240,6 +260,8 @@ void onnx_write_int(struct onnx_writer *w, const char *name, int64_t v);
 void onnx_write_number(struct onnx_writer *w, const char *name, float v);
 void onnx_write_text(struct onnx_writer *w, const char *name, const char *v);
 void onnx_write_ints(struct onnx_writer *w, const char *name, const int64_t *v, size_t count);
+void onnx_write_tensor(struct onnx_writer *w, const char *name, int type, int rank,
+                       const int64_t *dims, const void *data, size_t bytes);
 void onnx_write_end(struct onnx_writer *w);
 
 /* Atomic. A file has at most 2 GiB: larger data goes to PATH.data beside it. */

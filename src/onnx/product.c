@@ -75,20 +75,14 @@ static enum ebb_status multiply(struct onnx_call *c, const struct onnx_value *a,
 
 static enum ebb_status matmul(struct onnx_call *c)
 {
-    const struct onnx_value *a = &c->in[0], *b = &c->in[1];
-    if (a->type != b->type || a->texts || a->type == ONNX_BOOL)
-        return onnx_not_here(c, "types %s and %s", onnx_type_name(a->type),
-                             onnx_type_name(b->type));
-    return multiply(c, a, b, a->type);
+    return multiply(c, &c->in[0], &c->in[1], c->in[0].type);
 }
 
 /* x minus its zero point, as 32-bit integers. */
 static enum ebb_status centred(struct onnx_call *c, const struct onnx_value *x,
                                const struct onnx_value *zero, int axis, struct onnx_value *y)
 {
-    if (!x->integer ||
-        (zero && (!zero->integer || (zero->count != 1 && (axis < 0 || axis >= x->rank ||
-                                                          zero->count != x->dims[axis])))))
+    if (zero && zero->count != 1 && (axis < 0 || axis >= x->rank || zero->count != x->dims[axis]))
         return onnx_no(c, "zero points do not fit");
     EBB_TRY(onnx_make_value(c, y, ONNX_INT32, x->rank, x->dims));
     int64_t inner = axis >= 0 ? onnx_product(x->dims, axis + 1, x->rank) : 1;
@@ -137,8 +131,6 @@ static enum ebb_status gemm(struct onnx_call *c)
     double alpha = onnx_attr_number(c->node, "alpha", 1),
            beta = onnx_attr_number(c->node, "beta", 1);
     int64_t s[2] = {0, 0};
-    for (size_t i = 0; i < 3; i++)
-        EBB_TRY(onnx_need_floats(c, i));
     if (a->rank != 2 || b->rank != 2)
         return onnx_no(c, "matrices are needed");
     int64_t m = a->dims[ta], k = a->dims[!ta], n = b->dims[!tb], at = 0;
@@ -251,25 +243,24 @@ static enum ebb_status read_terms(struct onnx_call *c, struct terms *t)
 static enum ebb_status einsum(struct onnx_call *c)
 {
     struct terms t = {0};
-    int64_t sizes[128] = {0}, dims[2 * ONNX_RANK], s[3][2 * ONNX_RANK] = {{0}},
-            at[2 * ONNX_RANK] = {0};
+    int64_t sizes[128], dims[2 * ONNX_RANK], s[3][2 * ONNX_RANK] = {{0}}, at[2 * ONNX_RANK] = {0};
     char letters[2 * ONNX_RANK + 1] = "";
     int count = 0, out_rank;
     double *sum;
     if (c->in_count > 2)
         return onnx_not_here(c, "%zu operands", c->in_count);
-    for (size_t i = 0; i < c->in_count; i++)
-        EBB_TRY(onnx_need_floats(c, i));
     EBB_TRY(read_terms(c, &t));
+    for (int letter = 0; letter < 128; letter++)
+        sizes[letter] = 1;
     for (size_t i = 0; i < c->in_count; i++)
         for (int d = 0; t.in[i][d]; d++) {
             int letter = t.in[i][d];
             int64_t size = c->in[i].dims[d];
-            if (sizes[letter] > 1 && size > 1 && sizes[letter] != size)
+            if (sizes[letter] != 1 && size != 1 && sizes[letter] != size)
                 return onnx_no(c, "'%c' is %" PRId64 " and %" PRId64, letter, sizes[letter], size);
             if (!strchr(letters, letter))
                 letters[count++] = (char)letter;
-            sizes[letter] = size > sizes[letter] ? size : sizes[letter];
+            sizes[letter] = size == 1 ? sizes[letter] : size;
         }
     out_rank = (int)strlen(t.out);
     int64_t out_dims[ONNX_RANK], total = 1;
@@ -342,7 +333,6 @@ static enum ebb_status det(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
     double *m;
-    EBB_TRY(onnx_need_floats(c, 0));
     if (x->rank < 2 || x->dims[x->rank - 1] != x->dims[x->rank - 2])
         return onnx_no(c, "square matrices are needed");
     int64_t n = x->dims[x->rank - 1];
@@ -359,13 +349,13 @@ static enum ebb_status det(struct onnx_call *c)
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 static const struct onnx_op rows[] = {
-    {"MatMul", 1, 0, 2, 2, matmul, 0},
-    {"MatMulInteger", 10, 0, 2, 4, matmul_integer, 0},
-    {"QLinearMatMul", 10, 20, 8, 8, qlinear_matmul, 0},
-    {"Gemm", 7, 0, 2, 3, gemm, 0},
-    {"Gemm", 1, 6, 3, 3, gemm, 0},
-    {"Einsum", 12, 0, 1, 256, einsum, 0},
-    {"Det", 11, 0, 1, 1, det, 0},
+    {"MatMul", 1, 0, 2, 2, "n0", 1, matmul, 0},
+    {"MatMulInteger", 10, 0, 2, 4, "q", 1, matmul_integer, 0},
+    {"QLinearMatMul", 10, 20, 8, 8, "qfqqfqfq", 1, qlinear_matmul, 0},
+    {"Gemm", 7, 0, 2, 3, "f0", 1, gemm, 0},
+    {"Gemm", 1, 6, 3, 3, "f0", 1, gemm, 0},
+    {"Einsum", 12, 0, 1, ONNX_MANY, "f0", 1, einsum, 0},
+    {"Det", 11, 0, 1, 1, "f", 1, det, 0},
 };
 
 const struct onnx_ops onnx_product_ops = {rows, sizeof rows / sizeof *rows};

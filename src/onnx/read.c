@@ -641,6 +641,12 @@ int64_t onnx_attr_int(const struct onnx_node *node, const char *name, int64_t fa
     return a && a->kind == ONNX_ATTR_INT ? a->integer : fallback;
 }
 
+int onnx_attr_type(const struct onnx_node *node, const char *name, int fallback)
+{
+    int64_t type = onnx_attr_int(node, name, fallback);
+    return type > ONNX_UNDEFINED && type <= ONNX_BFLOAT16 ? (int)type : ONNX_UNDEFINED;
+}
+
 double onnx_attr_number(const struct onnx_node *node, const char *name, double fallback)
 {
     const struct onnx_attr *a = onnx_attr_find(node, name);

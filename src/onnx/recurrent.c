@@ -94,9 +94,6 @@ static enum ebb_status check(struct onnx_call *c, struct cell *v)
     const char *direction = onnx_attr_text(c->node, "direction", "forward");
     v->kind = c->variant;
     v->gates = c->variant == K_LSTM ? 4 : c->variant == K_GRU ? 3 : 1;
-    for (size_t i = 0; i < 8; i++)
-        if (i != 4)
-            EBB_TRY(onnx_need_floats(c, i));
     if (onnx_attr_find(c->node, "activations") || onnx_attr_find(c->node, "clip") ||
         onnx_attr_int(c->node, "input_forget", 0))
         return onnx_not_here(c, "activations, clip or input_forget");
@@ -110,9 +107,9 @@ static enum ebb_status check(struct onnx_call *c, struct cell *v)
     v->directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
     v->resets_after = onnx_attr_int(c->node, "linear_before_reset", 0) != 0;
     int64_t d = v->directions, g = v->gates, h = v->hidden;
-    if (w->dims[0] != d || w->dims[2] != v->in || r->count != d * g * h * h ||
-        (onnx_has(c, 3) && c->in[3].count != d * 2 * g * h) ||
-        (onnx_has(c, 4) && (!c->in[4].integer || c->in[4].count != v->batch)) ||
+    if (w->dims[0] != d || w->dims[2] != v->in || r->dims[0] != d || r->dims[1] != g * h ||
+        r->dims[2] != h || (onnx_has(c, 3) && c->in[3].count != d * 2 * g * h) ||
+        (onnx_has(c, 4) && c->in[4].count != v->batch) ||
         (onnx_has(c, 5) && c->in[5].count != d * v->batch * h) ||
         (onnx_has(c, 6) && c->in[6].count != d * v->batch * h) ||
         (onnx_has(c, 7) && c->in[7].count != d * 3 * h))
@@ -185,9 +182,9 @@ static enum ebb_status recurrent(struct onnx_call *c)
 }
 
 static const struct onnx_op rows[] = {
-    {"RNN", 7, 0, 3, 6, recurrent, K_RNN},
-    {"GRU", 7, 0, 3, 6, recurrent, K_GRU},
-    {"LSTM", 7, 0, 3, 8, recurrent, K_LSTM},
+    {"RNN", 7, 0, 3, 6, "ffffif", -2, recurrent, K_RNN},
+    {"GRU", 7, 0, 3, 6, "ffffif", -2, recurrent, K_GRU},
+    {"LSTM", 7, 0, 3, 8, "ffffif", -3, recurrent, K_LSTM},
 };
 
 const struct onnx_ops onnx_recurrent_ops = {rows, sizeof rows / sizeof *rows};

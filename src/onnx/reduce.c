@@ -70,17 +70,12 @@ static enum ebb_status find_axes(struct onnx_call *c, bool *goes, bool *is_none)
 {
     const struct onnx_value *x = &c->in[0];
     const int64_t *axes;
-    size_t count = 0;
-    int axis;
+    size_t count;
     EBB_TRY(onnx_list(c, 1, "axes", &axes, &count));
     *is_none = (!axes || !count) && onnx_attr_int(c->node, "noop_with_empty_axes", 0);
     for (int d = 0; d < x->rank; d++)
         goes[d] = !axes || !count;
-    for (size_t i = 0; axes && i < count; i++) {
-        EBB_TRY(onnx_axis(c, axes[i], x->rank, &axis));
-        goes[axis] = true;
-    }
-    return EBB_OK;
+    return onnx_axes(c, axes, count, x->rank, goes);
 }
 
 static enum ebb_status reduce(struct onnx_call *c)
@@ -90,8 +85,6 @@ static enum ebb_status reduce(struct onnx_call *c)
     int64_t dims[ONNX_RANK], s[ONNX_RANK], at = 0;
     int rank = 0, f = c->variant;
     double *sum, *most;
-    if (x->texts || x->type == ONNX_BOOL)
-        return onnx_not_here(c, "type %s", onnx_type_name(x->type));
     EBB_TRY(find_axes(c, goes, &is_none));
     if (is_none)
         return onnx_again(c, 0, x, x->rank, x->dims);
@@ -131,8 +124,6 @@ static enum ebb_status arg(struct onnx_call *c)
     bool keeps = onnx_attr_int(c->node, "keepdims", 1) != 0;
     int64_t dims[ONNX_RANK];
     int axis, rank = 0;
-    if (x->texts)
-        return onnx_not_here(c, "texts");
     EBB_TRY(onnx_axis(c, onnx_attr_int(c->node, "axis", 0), x->rank, &axis));
     for (int d = 0; d < x->rank; d++)
         if (d != axis || keeps)
@@ -158,8 +149,8 @@ static enum ebb_status cumsum(struct onnx_call *c)
     bool is_exclusive = onnx_attr_int(c->node, "exclusive", 0) != 0;
     bool is_reverse = onnx_attr_int(c->node, "reverse", 0) != 0;
     int axis;
-    if (x->texts || !c->in[1].integer || c->in[1].count != 1)
-        return onnx_no(c, "numbers and one axis are needed");
+    if (c->in[1].count != 1)
+        return onnx_no(c, "one axis is needed");
     EBB_TRY(onnx_axis(c, c->in[1].integer[0], x->rank, &axis));
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, x->dims));
     int64_t size = x->dims[axis], inner = onnx_product(x->dims, axis + 1, x->rank);
@@ -209,7 +200,6 @@ static enum ebb_status softmax(struct onnx_call *c)
     const struct onnx_value *x = &c->in[0];
     bool is_old = c->e->opset < 13;
     int axis = 0;
-    EBB_TRY(onnx_need_floats(c, 0));
     int64_t given = onnx_attr_int(c->node, "axis", is_old ? 1 : -1);
     if (!(is_old && given == x->rank))
         EBB_TRY(onnx_axis(c, given, x->rank, &axis));
@@ -254,7 +244,6 @@ static enum ebb_status take_moments(struct onnx_call *c, const struct onnx_value
 
 static enum ebb_status need_vector(struct onnx_call *c, size_t i, int64_t n)
 {
-    EBB_TRY(onnx_need_floats(c, i));
     if (c->in[i].count != n)
         return onnx_no(c, "input %zu has %" PRId64 " elements, expected %" PRId64, i,
                        c->in[i].count, n);
@@ -267,7 +256,6 @@ static enum ebb_status batch_norm(struct onnx_call *c)
     double eps = onnx_attr_number(c->node, "epsilon", (double)1e-5f);
     double momentum = onnx_attr_number(c->node, "momentum", (double)0.9f);
     bool is_training = onnx_attr_int(c->node, "training_mode", 0) != 0;
-    EBB_TRY(onnx_need_floats(c, 0));
     if (x->rank < 1 || (c->e->opset < 9 && !onnx_attr_int(c->node, "spatial", 1)))
         return onnx_not_here(c, "spatial = 0");
     if (c->e->opset < 7 && !onnx_attr_int(c->node, "is_test", 0))
@@ -302,7 +290,6 @@ static enum ebb_status instance_norm(struct onnx_call *c)
     const struct onnx_value *x = &c->in[0];
     double eps = onnx_attr_number(c->node, "epsilon", (double)1e-5f);
     struct moments m;
-    EBB_TRY(onnx_need_floats(c, 0));
     if (x->rank < 3)
         return onnx_no(c, "%d dimensions, allowed: 3 and more", x->rank);
     int64_t n = x->dims[1], groups = x->dims[0] * n, inner = onnx_product(x->dims, 2, x->rank);
@@ -328,7 +315,6 @@ static enum ebb_status group_norm(struct onnx_call *c)
     double eps = onnx_attr_number(c->node, "epsilon", (double)1e-5f);
     int64_t groups = onnx_attr_int(c->node, "num_groups", 0);
     struct moments m;
-    EBB_TRY(onnx_need_floats(c, 0));
     if (x->rank < 3 || groups < 1 || x->dims[1] % groups)
         return onnx_no(c, "channels in %" PRId64 " groups", groups);
     int64_t n = x->dims[1], each = n / groups, places = onnx_product(x->dims, 2, x->rank);
@@ -356,9 +342,6 @@ static enum ebb_status layer_norm(struct onnx_call *c)
     struct moments m;
     int axis;
     int64_t dims[ONNX_RANK], sw[ONNX_RANK], sb[ONNX_RANK] = {0}, i = 0, w_at = 0, b_at = 0;
-    EBB_TRY(onnx_need_floats(c, 0));
-    EBB_TRY(onnx_need_floats(c, 1));
-    EBB_TRY(onnx_need_floats(c, 2));
     EBB_TRY(onnx_axis(c, onnx_attr_int(c->node, "axis", -1), x->rank, &axis));
     int64_t inner = onnx_product(x->dims, axis, x->rank), rows = onnx_product(x->dims, 0, axis);
     if (c->in[1].rank > x->rank - axis || (onnx_has(c, 2) && c->in[2].rank > x->rank - axis))
@@ -402,12 +385,8 @@ static enum ebb_status mean_variance(struct onnx_call *c)
     const int64_t *axes = onnx_attr_ints(c->node, "axes", &count);
     int64_t s[ONNX_RANK], at = 0, i = 0, groups = 1;
     double *sum, *squares;
-    int axis;
-    EBB_TRY(onnx_need_floats(c, 0));
-    for (size_t k = 0; k < (axes ? count : 3); k++) {
-        EBB_TRY(onnx_axis(c, axes ? axes[k] : (int64_t)k + (k > 0), x->rank, &axis));
-        goes[axis] = true;
-    }
+    static const int64_t usual[3] = {0, 2, 3};
+    EBB_TRY(onnx_axes(c, axes ? axes : usual, axes ? count : 3, x->rank, goes));
     for (int d = 0; d < x->rank; d++)
         groups *= goes[d] ? 1 : x->dims[d];
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, x->dims));
@@ -439,7 +418,6 @@ static enum ebb_status lp_norm(struct onnx_call *c)
     const struct onnx_value *x = &c->in[0];
     int64_t p = onnx_attr_int(c->node, "p", 2);
     int axis;
-    EBB_TRY(onnx_need_floats(c, 0));
     EBB_TRY(onnx_axis(c, onnx_attr_int(c->node, "axis", -1), x->rank, &axis));
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, x->dims));
     int64_t size = x->dims[axis], inner = onnx_product(x->dims, axis + 1, x->rank);
@@ -469,11 +447,14 @@ static enum ebb_status nll(struct onnx_call *c, const struct onnx_value *x)
     bool has_ignored = onnx_attr_find(c->node, "ignore_index") != NULL;
     int64_t ignored = onnx_attr_int(c->node, "ignore_index", 0), dims[ONNX_RANK];
     double sum = 0, weights = 0;
-    if (x->rank < 2 || !target->integer || target->rank != x->rank - 1)
+    if (x->rank < 2 || target->rank != x->rank - 1)
         return onnx_no(c, "scores [n, classes, ...] and targets [n, ...] are needed");
+    if (!is_none && !is_mean && strcmp(how, "sum") != 0)
+        return onnx_not_here(c, "reduction '%s'", how);
     int64_t classes = x->dims[1], inner = onnx_product(x->dims, 2, x->rank);
-    if (target->count * classes != x->count)
-        return onnx_no(c, "scores and targets do not fit");
+    for (int d = 0; d < target->rank; d++)
+        if (target->dims[d] != x->dims[d + (d > 0)])
+            return onnx_no(c, "scores and targets do not fit");
     if (weight)
         EBB_TRY(need_vector(c, 2, classes));
     memcpy(dims, target->dims, sizeof dims);
@@ -498,7 +479,6 @@ static enum ebb_status nll(struct onnx_call *c, const struct onnx_value *x)
 
 static enum ebb_status nll_loss(struct onnx_call *c)
 {
-    EBB_TRY(onnx_need_floats(c, 0));
     return nll(c, &c->in[0]);
 }
 
@@ -506,7 +486,6 @@ static enum ebb_status entropy(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
     struct onnx_value log_p;
-    EBB_TRY(onnx_need_floats(c, 0));
     if (x->rank < 2)
         return onnx_no(c, "scores [n, classes, ...] are needed");
     EBB_TRY(onnx_make_value(c, &log_p, x->type, x->rank, x->dims));
@@ -531,11 +510,11 @@ static enum ebb_status entropy(struct onnx_call *c)
 
 #define REDUCE(name, variant)                                                                      \
     {                                                                                              \
-        name, 1, 17, 1, 1, reduce, variant                                                         \
+        name, 1, 17, 1, 1, "n", 1, reduce, variant                                                 \
     }
 
 static const struct onnx_op rows[] = {
-    {"ReduceSum", 1, 0, 1, 2, reduce, R_SUM},
+    {"ReduceSum", 1, 0, 1, 2, "ni", 1, reduce, R_SUM},
     REDUCE("ReduceMean", R_MEAN),
     REDUCE("ReduceMax", R_MAX),
     REDUCE("ReduceMin", R_MIN),
@@ -545,20 +524,20 @@ static const struct onnx_op rows[] = {
     REDUCE("ReduceLogSum", R_LOG_SUM),
     REDUCE("ReduceLogSumExp", R_LOG_SUM_EXP),
     REDUCE("ReduceSumSquare", R_SUM_SQUARE),
-    {"ArgMax", 1, 0, 1, 1, arg, 1},
-    {"ArgMin", 1, 0, 1, 1, arg, 0},
-    {"CumSum", 11, 0, 2, 2, cumsum, 0},
-    {"Softmax", 1, 0, 1, 1, softmax, S_SOFTMAX},
-    {"LogSoftmax", 1, 0, 1, 1, softmax, S_LOG},
-    {"Hardmax", 1, 0, 1, 1, softmax, S_HARD},
-    {"BatchNormalization", 1, 0, 5, 5, batch_norm, 0},
-    {"InstanceNormalization", 6, 0, 3, 3, instance_norm, 0},
-    {"GroupNormalization", 18, 0, 3, 3, group_norm, 0},
-    {"LayerNormalization", 17, 0, 2, 3, layer_norm, 0},
-    {"MeanVarianceNormalization", 9, 0, 1, 1, mean_variance, 0},
-    {"LpNormalization", 1, 0, 1, 1, lp_norm, 0},
-    {"NegativeLogLikelihoodLoss", 12, 0, 2, 3, nll_loss, 0},
-    {"SoftmaxCrossEntropyLoss", 12, 0, 2, 3, entropy, 0},
+    {"ArgMax", 1, 0, 1, 1, "n", 1, arg, 1},
+    {"ArgMin", 1, 0, 1, 1, "n", 1, arg, 0},
+    {"CumSum", 11, 0, 2, 2, "ni", 1, cumsum, 0},
+    {"Softmax", 1, 0, 1, 1, "f", 1, softmax, S_SOFTMAX},
+    {"LogSoftmax", 1, 0, 1, 1, "f", 1, softmax, S_LOG},
+    {"Hardmax", 1, 0, 1, 1, "f", 1, softmax, S_HARD},
+    {"BatchNormalization", 1, 0, 5, 5, "f", 5, batch_norm, 0},
+    {"InstanceNormalization", 6, 0, 3, 3, "f", 1, instance_norm, 0},
+    {"GroupNormalization", 18, 0, 3, 3, "f", 1, group_norm, 0},
+    {"LayerNormalization", 17, 0, 2, 3, "f", 3, layer_norm, 0},
+    {"MeanVarianceNormalization", 9, 0, 1, 1, "f", 1, mean_variance, 0},
+    {"LpNormalization", 1, 0, 1, 1, "f", 1, lp_norm, 0},
+    {"NegativeLogLikelihoodLoss", 12, 0, 2, 3, "fif", 1, nll_loss, 0},
+    {"SoftmaxCrossEntropyLoss", 12, 0, 2, 3, "fif", 2, entropy, 0},
 };
 
 const struct onnx_ops onnx_reduce_ops = {rows, sizeof rows / sizeof *rows};

@@ -81,20 +81,7 @@ static enum ebb_status flatten(struct onnx_call *c)
     return onnx_again(c, 0, x, 2, (int64_t[]){rows, columns});
 }
 
-/* Which of `rank` dimensions the list names; all of size 1 when there is none. */
-static enum ebb_status name_axes(struct onnx_call *c, const int64_t *axes, size_t count, int rank,
-                                 bool *is_named)
-{
-    int axis;
-    for (size_t i = 0; i < count; i++) {
-        EBB_TRY(onnx_axis(c, axes[i], rank, &axis));
-        if (is_named[axis])
-            return onnx_no(c, "axis %" PRId64 " is named twice", axes[i]);
-        is_named[axis] = true;
-    }
-    return EBB_OK;
-}
-
+/* Without axes: all of size 1. */
 static enum ebb_status squeeze(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
@@ -105,7 +92,7 @@ static enum ebb_status squeeze(struct onnx_call *c)
     int rank = 0;
     EBB_TRY(onnx_list(c, 1, "axes", &axes, &count));
     if (axes)
-        EBB_TRY(name_axes(c, axes, count, x->rank, is_named));
+        EBB_TRY(onnx_axes(c, axes, count, x->rank, is_named));
     for (int d = 0; d < x->rank; d++) {
         bool goes = axes ? is_named[d] : x->dims[d] == 1;
         if (goes && x->dims[d] != 1)
@@ -124,10 +111,10 @@ static enum ebb_status unsqueeze(struct onnx_call *c)
     const int64_t *axes;
     size_t count;
     EBB_TRY(onnx_list(c, 1, "axes", &axes, &count));
-    if (!axes || (size_t)x->rank + count > ONNX_RANK)
+    if (!axes || count > (size_t)(ONNX_RANK - x->rank))
         return onnx_no(c, "no axes, or too many dimensions");
     int rank = x->rank + (int)count;
-    EBB_TRY(name_axes(c, axes, count, rank, is_named));
+    EBB_TRY(onnx_axes(c, axes, count, rank, is_named));
     for (int d = 0, k = 0; d < rank; d++)
         dims[d] = is_named[d] ? 1 : x->dims[k++];
     return onnx_again(c, 0, x, rank, dims);
@@ -158,7 +145,7 @@ static enum ebb_status transpose(struct onnx_call *c)
     if (perm && count != (size_t)x->rank)
         return onnx_no(c, "%zu axes for %d dimensions", count, x->rank);
     if (perm)
-        EBB_TRY(name_axes(c, perm, count, x->rank, is_named));
+        EBB_TRY(onnx_axes(c, perm, count, x->rank, is_named));
     onnx_strides(x, x->rank, x->dims, strides);
     for (int d = 0; d < x->rank; d++) {
         int from = perm ? (int)(perm[d] < 0 ? perm[d] + x->rank : perm[d]) : x->rank - 1 - d;
@@ -223,8 +210,8 @@ static enum ebb_status concat(struct onnx_call *c)
     y.dims[axis] = 0;
     for (size_t i = 0; i < c->in_count; i++) {
         const struct onnx_value *x = &c->in[i];
-        if (x->type != y.type || x->rank != y.rank)
-            return onnx_no(c, "input %zu is not like the first", i);
+        if (x->rank != y.rank)
+            return onnx_no(c, "%d and %d dimensions", y.rank, x->rank);
         for (int d = 0; d < y.rank; d++)
             if (d != axis && x->dims[d] != y.dims[d])
                 return onnx_no(c, "sizes %" PRId64 " and %" PRId64 " of axis %d", x->dims[d],
@@ -280,8 +267,9 @@ static enum ebb_status slice(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
     int64_t dims[ONNX_RANK], strides[ONNX_RANK], moved[ONNX_RANK], offset = 0;
-    const int64_t *starts, *ends, *axes, *steps = NULL;
-    size_t n, end_count, axis_count = 0, step_count = 0;
+    const int64_t *starts, *ends, *axes, *steps;
+    size_t n, end_count, axis_count, step_count;
+    bool is_named[ONNX_RANK] = {false};
     bool is_old = c->e->opset < 10;
     EBB_TRY(onnx_list(c, 1, is_old ? "starts" : NULL, &starts, &n));
     EBB_TRY(onnx_list(c, 2, is_old ? "ends" : NULL, &ends, &end_count));
@@ -290,6 +278,8 @@ static enum ebb_status slice(struct onnx_call *c)
     if (!starts || !ends || n != end_count || (axes && axis_count != n) ||
         (steps && step_count != n) || n > (size_t)x->rank)
         return onnx_no(c, "starts, ends, axes and steps are not of one length");
+    if (axes)
+        EBB_TRY(onnx_axes(c, axes, axis_count, x->rank, is_named));
     memcpy(dims, x->dims, sizeof dims);
     onnx_strides(x, x->rank, x->dims, strides);
     memcpy(moved, strides, sizeof moved);
@@ -324,10 +314,10 @@ static int64_t reflect(int64_t at, int64_t size_, const char *mode)
 {
     if (at >= 0 && at < size_)
         return at;
+    if (strcmp(mode, "constant") == 0)
+        return -1;
     if (strcmp(mode, "edge") == 0)
         return within(at, 0, size_ - 1);
-    if (strcmp(mode, "constant") == 0 || size_ == 0)
-        return -1;
     int64_t period = size_ > 1 ? 2 * (size_ - 1) : 1;
     at = (at % period + period) % period;
     return at < size_ ? at : period - at;
@@ -346,9 +336,13 @@ static enum ebb_status pad(struct onnx_call *c)
         return onnx_no(c, "%zu pads for %d dimensions", pads ? count : 0, x->rank);
     if (strcmp(mode, "constant") != 0 && strcmp(mode, "edge") != 0 && strcmp(mode, "reflect") != 0)
         return onnx_not_here(c, "mode '%s'", mode);
+    if (onnx_has(c, 2) && c->in[2].count != 1)
+        return onnx_no(c, "%" PRId64 " values to pad with", c->in[2].count);
+    bool is_constant = strcmp(mode, "constant") == 0;
     for (int d = 0; d < x->rank; d++)
         if (__builtin_add_overflow(x->dims[d], pads[d], &dims[d]) ||
-            __builtin_add_overflow(dims[d], pads[x->rank + d], &dims[d]) || dims[d] < 0)
+            __builtin_add_overflow(dims[d], pads[x->rank + d], &dims[d]) || dims[d] < 0 ||
+            pads[d] == INT64_MIN || (!is_constant && !x->dims[d] && dims[d]))
             return onnx_no(c, "pads of axis %d", d);
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, dims));
     onnx_strides(x, x->rank, x->dims, s);
@@ -412,7 +406,9 @@ static enum ebb_status constant_of_shape(struct onnx_call *c)
     const int64_t *dims;
     size_t rank;
     EBB_TRY(onnx_list(c, 0, NULL, &dims, &rank));
-    if (a && a->tensor && a->tensor->count == 1)
+    if (a && (a->kind != ONNX_ATTR_TENSOR || !a->tensor || a->tensor->count != 1))
+        return onnx_no(c, "value is no tensor of one element");
+    if (a)
         EBB_TRY(onnx_value_from(c->e, a->tensor, &one, c->err));
     if (rank > ONNX_RANK)
         return onnx_no(c, "%zu dimensions", rank);
@@ -425,8 +421,8 @@ static enum ebb_status constant_of_shape(struct onnx_call *c)
 static enum ebb_status range(struct onnx_call *c)
 {
     for (size_t i = 0; i < 3; i++)
-        if (c->in[i].count != 1 || c->in[i].type != c->in[0].type || c->in[i].texts)
-            return onnx_no(c, "start, limit and delta are one number each, of one type");
+        if (c->in[i].count != 1)
+            return onnx_no(c, "start, limit and delta are one number each");
     double from = onnx_get(&c->in[0], 0), to = onnx_get(&c->in[1], 0), by = onnx_get(&c->in[2], 0);
     double count = ceil((to - from) / by);
     if (!(count < 0x1p40))
@@ -437,15 +433,17 @@ static enum ebb_status range(struct onnx_call *c)
         if (c->out[0].number)
             onnx_set(&c->out[0], i, from + (double)i * by);
         else
-            c->out[0].integer[i] = c->in[0].integer[0] + i * c->in[2].integer[0];
+            c->out[0].integer[i] =
+                onnx_wrap(c->in[0].type, (int64_t)((uint64_t)c->in[0].integer[0] +
+                                                   (uint64_t)i * (uint64_t)c->in[2].integer[0]));
     return EBB_OK;
 }
 
 static enum ebb_status eye_like(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
-    int64_t k = onnx_attr_int(c->node, "k", 0);
-    int type = (int)onnx_attr_int(c->node, "dtype", x->type);
+    int64_t k = within(onnx_attr_int(c->node, "k", 0), -ONNX_ELEMENTS, ONNX_ELEMENTS);
+    int type = onnx_attr_type(c->node, "dtype", x->type);
     if (x->rank != 2)
         return onnx_no(c, "%d dimensions, allowed: 2", x->rank);
     if (type == ONNX_STRING)
@@ -461,7 +459,7 @@ static enum ebb_status trilu(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
     bool is_upper = onnx_attr_int(c->node, "upper", 1) != 0;
-    if (x->rank < 2 || (onnx_has(c, 1) && (c->in[1].count != 1 || !c->in[1].integer)))
+    if (x->rank < 2 || (onnx_has(c, 1) && c->in[1].count != 1))
         return onnx_no(c, "a matrix and one whole number are needed");
     int64_t k = onnx_has(c, 1) ? within(c->in[1].integer[0], -ONNX_ELEMENTS, ONNX_ELEMENTS) : 0;
     int64_t rows_ = x->dims[x->rank - 2], columns = x->dims[x->rank - 1];
@@ -483,7 +481,7 @@ static enum ebb_status depth_to_space(struct onnx_call *c)
     const struct onnx_value *x = &c->in[0];
     int64_t b = onnx_attr_int(c->node, "blocksize", 0);
     bool is_crd = strcmp(onnx_attr_text(c->node, "mode", "DCR"), "CRD") == 0;
-    if (x->rank != 4 || b < 1 || b > 65536 || x->dims[1] % (b * b))
+    if (x->rank != 4 || b < 1 || b > ONNX_BLOCK || x->dims[1] % (b * b))
         return onnx_no(c, "4 dimensions are needed, channels in blocks");
     int64_t n = x->dims[0], ch = x->dims[1] / (b * b), h = x->dims[2], w = x->dims[3];
     EBB_TRY(onnx_make(c, 0, x->type, 4, (int64_t[]){n, ch, h * b, w * b}));
@@ -500,7 +498,7 @@ static enum ebb_status space_to_depth(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
     int64_t b = onnx_attr_int(c->node, "blocksize", 0);
-    if (x->rank != 4 || b < 1 || b > 65536 || x->dims[2] % b || x->dims[3] % b)
+    if (x->rank != 4 || b < 1 || b > ONNX_BLOCK || x->dims[2] % b || x->dims[3] % b)
         return onnx_no(c, "4 dimensions are needed, places in blocks");
     int64_t ch = x->dims[1], h = x->dims[2] / b, w = x->dims[3] / b;
     EBB_TRY(onnx_make(c, 0, x->type, 4, (int64_t[]){x->dims[0], ch * b * b, h, w}));
@@ -521,7 +519,7 @@ static enum ebb_status reverse_sequence(struct onnx_call *c)
     int batch, time;
     EBB_TRY(onnx_axis(c, onnx_attr_int(c->node, "batch_axis", 1), x->rank, &batch));
     EBB_TRY(onnx_axis(c, onnx_attr_int(c->node, "time_axis", 0), x->rank, &time));
-    if (!lengths->integer || lengths->count != x->dims[batch] || batch == time)
+    if (lengths->count != x->dims[batch] || batch == time)
         return onnx_no(c, "one length per sequence is needed");
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, x->dims));
     int64_t s[ONNX_RANK];
@@ -540,27 +538,27 @@ static enum ebb_status reverse_sequence(struct onnx_call *c)
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 static const struct onnx_op rows[] = {
-    {"Shape", 1, 0, 1, 1, shape, 0},
-    {"Size", 1, 0, 1, 1, size, 0},
-    {"Reshape", 1, 0, 1, 2, reshape, 0},
-    {"Flatten", 1, 0, 1, 1, flatten, 0},
-    {"Squeeze", 1, 0, 1, 2, squeeze, 0},
-    {"Unsqueeze", 1, 0, 1, 2, unsqueeze, 0},
-    {"Transpose", 1, 0, 1, 1, transpose, 0},
-    {"Expand", 8, 0, 2, 2, expand, 0},
-    {"Tile", 6, 0, 2, 2, tile, 0},
-    {"Concat", 4, 0, 1, 256, concat, 0},
-    {"Split", 2, 17, 1, 2, split, 0},
-    {"Slice", 1, 0, 1, 5, slice, 0},
-    {"Pad", 2, 17, 1, 3, pad, 0},
-    {"Constant", 1, 0, 0, 0, constant, 0},
-    {"ConstantOfShape", 9, 0, 1, 1, constant_of_shape, 0},
-    {"Range", 11, 0, 3, 3, range, 0},
-    {"EyeLike", 9, 0, 1, 1, eye_like, 0},
-    {"Trilu", 14, 0, 1, 2, trilu, 0},
-    {"DepthToSpace", 1, 0, 1, 1, depth_to_space, 0},
-    {"SpaceToDepth", 1, 0, 1, 1, space_to_depth, 0},
-    {"ReverseSequence", 10, 0, 2, 2, reverse_sequence, 0},
+    {"Shape", 1, 0, 1, 1, "a", 1, shape, 0},
+    {"Size", 1, 0, 1, 1, "a", 1, size, 0},
+    {"Reshape", 1, 0, 1, 2, "ai", 1, reshape, 0},
+    {"Flatten", 1, 0, 1, 1, "a", 1, flatten, 0},
+    {"Squeeze", 1, 0, 1, 2, "ai", 1, squeeze, 0},
+    {"Unsqueeze", 1, 0, 1, 2, "ai", 1, unsqueeze, 0},
+    {"Transpose", 1, 0, 1, 1, "a", 1, transpose, 0},
+    {"Expand", 8, 0, 2, 2, "ai", 1, expand, 0},
+    {"Tile", 6, 0, 2, 2, "ai", 1, tile, 0},
+    {"Concat", 4, 0, 1, ONNX_MANY, "a0", 1, concat, 0},
+    {"Split", 2, 17, 1, 2, "ai", ONNX_MANY, split, 0},
+    {"Slice", 1, 0, 1, 5, "ai", 1, slice, 0},
+    {"Pad", 2, 17, 1, 3, "ai0", 1, pad, 0},
+    {"Constant", 1, 0, 0, 0, "", 1, constant, 0},
+    {"ConstantOfShape", 9, 0, 1, 1, "i", 1, constant_of_shape, 0},
+    {"Range", 11, 0, 3, 3, "n0", 1, range, 0},
+    {"EyeLike", 9, 0, 1, 1, "a", 1, eye_like, 0},
+    {"Trilu", 14, 0, 1, 2, "ai", 1, trilu, 0},
+    {"DepthToSpace", 1, 0, 1, 1, "a", 1, depth_to_space, 0},
+    {"SpaceToDepth", 1, 0, 1, 1, "a", 1, space_to_depth, 0},
+    {"ReverseSequence", 10, 0, 2, 2, "ai", 1, reverse_sequence, 0},
 };
 
 const struct onnx_ops onnx_shape_ops = {rows, sizeof rows / sizeof *rows};

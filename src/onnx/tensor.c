@@ -349,6 +349,9 @@ enum ebb_status onnx_reader_tensor(struct onnx_reader *r, struct onnx_wire w, st
     if (!each && t->type != ONNX_STRING)
         return ebb_fail(err, EBB_EUNSUPPORTED, "%s: tensor '%s' is of %s (%d)", r->path, t->name,
                         onnx_type_name(t->type), t->type);
+    if (p.is_external && t->type == ONNX_STRING)
+        return ebb_fail(err, EBB_EINPUT, "%s: tensor '%s' of texts lies in another file", r->path,
+                        t->name);
     if (p.is_external)
         return take_external(r, &p, bytes, t, err);
     if (!p.has_raw)

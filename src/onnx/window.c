@@ -5,11 +5,12 @@
 
 #include "onnx/internal.h"
 
+#define LARGEST (INT64_C(1) << 30) /* size of a window, a step, a frame; groups */
+
 /* ---- attributes ------------------------------------------------------------------------------- */
 
-static enum ebb_status take_list(const struct onnx_node *node, const char *name, size_t n,
-                                 int64_t least, int64_t fallback, int64_t *to,
-                                 struct ebb_error *err)
+enum ebb_status onnx_attr_list(const struct onnx_node *node, const char *name, size_t n,
+                               int64_t least, int64_t fallback, int64_t *to, struct ebb_error *err)
 {
     size_t count;
     const int64_t *v = onnx_attr_ints(node, name, &count);
@@ -18,9 +19,20 @@ static enum ebb_status take_list(const struct onnx_node *node, const char *name,
                         count, n);
     for (size_t d = 0; d < n; d++) {
         to[d] = v ? v[d] : fallback;
-        if (to[d] < least || to[d] > 1 << 30)
+        if (to[d] < least || to[d] > LARGEST)
             return ebb_fail(err, EBB_EINPUT, "%s: %s is %" PRId64, node->op, name, to[d]);
     }
+    return EBB_OK;
+}
+
+/* Padding by a word; the word is one of those that there are. */
+static enum ebb_status read_auto_pad(const struct onnx_node *node, const char **word,
+                                     struct ebb_error *err)
+{
+    static const char *const words[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
+    *word = onnx_attr_text(node, "auto_pad", "NOTSET");
+    if (ebb_name_index(*word, words, 4) < 0)
+        return ebb_fail(err, EBB_EINPUT, "%s: auto_pad is '%s'", node->op, *word);
     return EBB_OK;
 }
 
@@ -33,21 +45,25 @@ enum ebb_status onnx_window_read(const struct onnx_node *node, int nd, const int
                                  const int64_t *kernel, struct onnx_window *w,
                                  struct ebb_error *err)
 {
-    const char *pad = onnx_attr_text(node, "auto_pad", "NOTSET");
-    bool is_same = strncmp(pad, "SAME_", 5) == 0;
+    const char *pad;
     int64_t pads[2 * ONNX_RANK];
     size_t n = (size_t)nd;
+    EBB_TRY(read_auto_pad(node, &pad, err));
+    bool is_same = strncmp(pad, "SAME_", 5) == 0;
     *w = (struct onnx_window){.nd = nd, .is_ceil = onnx_attr_int(node, "ceil_mode", 0) != 0};
     if (nd < 1 || nd > ONNX_RANK - 2)
         return ebb_fail(err, EBB_EINPUT, "%s: %d dimensions of places", node->op, nd);
     if (kernel)
         memcpy(w->kernel, kernel, n * sizeof *kernel);
     else
-        EBB_TRY(take_list(node, "kernel_shape", n, 1, 0, w->kernel, err));
-    EBB_TRY(take_list(node, "strides", n, 1, 1, w->stride, err));
-    EBB_TRY(take_list(node, "dilations", n, 1, 1, w->dilation, err));
-    EBB_TRY(take_list(node, "pads", 2 * n, 0, 0, pads, err));
+        EBB_TRY(onnx_attr_list(node, "kernel_shape", n, 1, 0, w->kernel, err));
+    EBB_TRY(onnx_attr_list(node, "strides", n, 1, 1, w->stride, err));
+    EBB_TRY(onnx_attr_list(node, "dilations", n, 1, 1, w->dilation, err));
+    EBB_TRY(onnx_attr_list(node, "pads", 2 * n, 0, 0, pads, err));
     for (int d = 0; d < nd; d++) {
+        if (w->kernel[d] < 1 || w->kernel[d] > LARGEST || sizes[d] > ONNX_ELEMENTS)
+            return ebb_fail(err, EBB_EINPUT, "%s: a kernel of %" PRId64 " on %" PRId64 " places",
+                            node->op, w->kernel[d], sizes[d]);
         int64_t reach = (w->kernel[d] - 1) * w->dilation[d] + 1;
         w->before[d] = pads[d];
         w->after[d] = pads[nd + d];
@@ -92,7 +108,7 @@ static double one_place(const struct conv *v, const struct onnx_window *win, int
         for (int d = 0; d < nd; d++) {
             int64_t p = at[d] * win->stride[d] - win->before[d] + w.at[d] * win->dilation[d];
             is_inside &= p >= 0 && p < v->x->dims[2 + d];
-            place = place * v->x->dims[2 + d] + p;
+            place = is_inside ? place * v->x->dims[2 + d] + p : 0;
         }
         for (int64_t c = 0; is_inside && c < per; c++)
             sum += (onnx_get(v->x, (n * v->x->dims[1] + first + c) * sizes + place) - v->x_zero) *
@@ -107,10 +123,10 @@ static enum ebb_status convolve(struct onnx_call *c, const struct conv *v, int t
     struct onnx_window win;
     int64_t dims[ONNX_RANK];
     int nd = v->x->rank - 2;
-    if (nd < 1 || v->w->rank != v->x->rank || v->x->texts || v->w->texts)
+    if (nd < 1 || v->w->rank != v->x->rank)
         return onnx_no(c, "%d and %d dimensions", v->x->rank, v->w->rank);
-    if (v->groups < 1 || v->w->dims[0] % v->groups || v->x->dims[1] != v->w->dims[1] * v->groups ||
-        (v->bias && v->bias->count != v->w->dims[0]))
+    if (v->groups < 1 || v->groups > LARGEST || v->w->dims[0] % v->groups ||
+        v->x->dims[1] != v->w->dims[1] * v->groups || (v->bias && v->bias->count != v->w->dims[0]))
         return onnx_no(c, "channels, groups and weights do not fit");
     EBB_TRY(onnx_window_read(c->node, nd, v->x->dims + 2, v->w->dims + 2, &win, c->err));
     dims[0] = v->x->dims[0];
@@ -118,7 +134,7 @@ static enum ebb_status convolve(struct onnx_call *c, const struct conv *v, int t
     memcpy(dims + 2, win.out, (size_t)nd * sizeof *dims);
     EBB_TRY(onnx_make(c, 0, type, v->x->rank, dims));
     EBB_TRY(onnx_work(
-        c, (int64_t[]){c->out[0].count, v->w->dims[0] ? v->w->count / v->w->dims[0] : 0}, 2));
+        c, (int64_t[]){c->out[0].count, v->w->dims[1], onnx_product(win.kernel, 0, nd)}, 3));
     struct onnx_walk w = {.rank = v->x->rank, .dims = c->out[0].dims};
     for (int64_t i = 0; i < c->out[0].count; i++) {
         onnx_set(&c->out[0], i, one_place(v, &win, w.at[0], w.at[1], w.at + 2));
@@ -131,23 +147,21 @@ static enum ebb_status conv(struct onnx_call *c)
 {
     struct conv v = {&c->in[0], &c->in[1], onnx_has(c, 2) ? &c->in[2] : NULL,
                      0,         NULL,      onnx_attr_int(c->node, "group", 1)};
-    for (size_t i = 0; i < 3; i++)
-        EBB_TRY(onnx_need_floats(c, i));
     return convolve(c, &v, c->in[0].type);
 }
 
 static enum ebb_status conv_integer(struct onnx_call *c)
 {
     struct conv v = {&c->in[0], &c->in[1], NULL, 0, NULL, onnx_attr_int(c->node, "group", 1)};
-    if (!c->in[0].integer || !c->in[1].integer)
-        return onnx_no(c, "integers are needed");
+    int64_t channels = c->in[1].rank ? c->in[1].dims[0] : 0;
+    if ((onnx_has(c, 2) && c->in[2].count != 1) ||
+        (onnx_has(c, 3) && c->in[3].count != 1 && c->in[3].count != channels))
+        return onnx_no(c, "zero points do not fit");
     if (onnx_has(c, 2))
         v.x_zero = onnx_get(&c->in[2], 0);
-    if (onnx_has(c, 3) && c->in[1].rank > 0) {
-        if (c->in[3].texts || (c->in[3].count != 1 && c->in[3].count != c->in[1].dims[0]))
-            return onnx_no(c, "zero points do not fit");
-        EBB_TRY(onnx_take(c, c->in[1].dims[0], &v.w_zero, sizeof *v.w_zero));
-        for (int64_t m = 0; m < c->in[1].dims[0]; m++)
+    if (onnx_has(c, 3)) {
+        EBB_TRY(onnx_take(c, channels, &v.w_zero, sizeof *v.w_zero));
+        for (int64_t m = 0; m < channels; m++)
             v.w_zero[m] = onnx_get(&c->in[3], c->in[3].count == 1 ? 0 : m);
     }
     return convolve(c, &v, ONNX_INT32);
@@ -160,7 +174,7 @@ static enum ebb_status qlinear_conv(struct onnx_call *c)
                      0,         NULL,      onnx_attr_int(c->node, "group", 1)};
     const struct onnx_value *scale = &c->in[4], *zero = &c->in[7];
     if (c->in[1].count != 1 || c->in[2].count != 1 || c->in[6].count != 1 || zero->count != 1 ||
-        !c->in[0].integer || !c->in[3].integer || c->in[3].rank < 1)
+        c->in[3].rank < 1)
         return onnx_not_here(c, "scales per channel of the input");
     if ((scale->count != 1 && scale->count != c->in[3].dims[0]) || scale->count != c->in[5].count)
         return onnx_no(c, "scales do not fit");
@@ -184,16 +198,17 @@ static enum ebb_status qlinear_conv(struct onnx_call *c)
 static enum ebb_status transposed_window(struct onnx_call *c, int nd, struct onnx_window *w)
 {
     const struct onnx_value *x = &c->in[0], *k = &c->in[1];
-    const char *pad = onnx_attr_text(c->node, "auto_pad", "NOTSET");
+    const char *pad;
     int64_t pads[2 * ONNX_RANK], more[ONNX_RANK];
     size_t n = (size_t)nd, count;
     const int64_t *shape = onnx_attr_ints(c->node, "output_shape", &count);
+    EBB_TRY(read_auto_pad(c->node, &pad, c->err));
     *w = (struct onnx_window){.nd = nd};
     memcpy(w->kernel, k->dims + 2, n * sizeof *w->kernel);
-    EBB_TRY(take_list(c->node, "strides", n, 1, 1, w->stride, c->err));
-    EBB_TRY(take_list(c->node, "dilations", n, 1, 1, w->dilation, c->err));
-    EBB_TRY(take_list(c->node, "pads", 2 * n, 0, 0, pads, c->err));
-    EBB_TRY(take_list(c->node, "output_padding", n, 0, 0, more, c->err));
+    EBB_TRY(onnx_attr_list(c->node, "strides", n, 1, 1, w->stride, c->err));
+    EBB_TRY(onnx_attr_list(c->node, "dilations", n, 1, 1, w->dilation, c->err));
+    EBB_TRY(onnx_attr_list(c->node, "pads", 2 * n, 0, 0, pads, c->err));
+    EBB_TRY(onnx_attr_list(c->node, "output_padding", n, 0, 0, more, c->err));
     if (shape && count != n && count != n + 2)
         return onnx_no(c, "output_shape has %zu numbers", count);
     for (int d = 0; d < nd; d++) {
@@ -203,6 +218,8 @@ static enum ebb_status transposed_window(struct onnx_call *c, int nd, struct onn
         int64_t want = shape ? shape[count - n + (size_t)d] : x->dims[2 + d] * w->stride[d];
         w->before[d] = pads[d];
         w->after[d] = pads[nd + d];
+        if (want < 0 || want > ONNX_ELEMENTS || w->kernel[d] < 1 || w->kernel[d] > LARGEST)
+            return onnx_no(c, "a size of %" PRId64 ", a kernel of %" PRId64, want, w->kernel[d]);
         if (shape || is_same) {
             int64_t all = full - want < 0 ? 0 : full - want;
             w->before[d] = strcmp(pad, "SAME_UPPER") == 0 ? all / 2 : all - all / 2;
@@ -225,17 +242,16 @@ static enum ebb_status conv_transpose(struct onnx_call *c)
     int64_t groups = onnx_attr_int(c->node, "group", 1), dims[ONNX_RANK];
     double *sum;
     int nd = x->rank - 2;
-    for (size_t i = 0; i < 3; i++)
-        EBB_TRY(onnx_need_floats(c, i));
-    if (nd < 1 || k->rank != x->rank || groups < 1 || x->dims[1] != k->dims[0] ||
-        x->dims[1] % groups || (bias && bias->count != k->dims[1] * groups))
+    if (nd < 1 || k->rank != x->rank || groups < 1 || groups > LARGEST ||
+        x->dims[1] != k->dims[0] || x->dims[1] % groups ||
+        (bias && bias->count != k->dims[1] * groups))
         return onnx_no(c, "channels, groups and weights do not fit");
     EBB_TRY(transposed_window(c, nd, &win));
     dims[0] = x->dims[0];
     dims[1] = k->dims[1] * groups;
     memcpy(dims + 2, win.out, (size_t)nd * sizeof *dims);
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, dims));
-    EBB_TRY(onnx_work(c, (int64_t[]){x->count, k->dims[0] ? k->count / k->dims[0] : 0}, 2));
+    EBB_TRY(onnx_work(c, (int64_t[]){x->count, k->dims[1], onnx_product(win.kernel, 0, nd)}, 3));
     EBB_TRY(onnx_take(c, c->out[0].count, &sum, sizeof *sum));
     int64_t area = onnx_product(win.kernel, 0, nd), places = onnx_product(dims, 2, nd + 2);
     int64_t per = k->dims[1], in_per = x->dims[1] / groups;
@@ -249,7 +265,7 @@ static enum ebb_status conv_transpose(struct onnx_call *c)
                 int64_t p =
                     w.at[2 + d] * win.stride[d] + kw.at[d] * win.dilation[d] - win.before[d];
                 is_inside &= p >= 0 && p < win.out[d];
-                place = place * win.out[d] + p;
+                place = is_inside ? place * win.out[d] + p : 0;
             }
             for (int64_t m = 0; is_inside && m < per; m++)
                 sum[(w.at[0] * dims[1] + w.at[1] / in_per * per + m) * places + place] +=
@@ -285,7 +301,7 @@ static double pool_one(struct onnx_call *c, const struct onnx_window *win, int64
             int64_t q = at[d] * win->stride[d] - win->before[d] + w.at[d] * win->dilation[d];
             is_inside &= q >= 0 && q < x->dims[2 + d];
             is_padded &= q < x->dims[2 + d] + win->after[d];
-            place = place * x->dims[2 + d] + q;
+            place = is_inside ? place * x->dims[2 + d] + q : 0;
         }
         counted += counts_pad ? is_padded : is_inside;
         if (is_inside) {
@@ -329,8 +345,8 @@ static enum ebb_status pool(struct onnx_call *c)
     int nd = x->rank - 2;
     bool counts_pad = onnx_attr_int(c->node, "count_include_pad", 0) != 0;
     bool is_column_major = onnx_attr_int(c->node, "storage_order", 0) != 0;
-    if (x->texts || nd < 1 || (c->variant != P_MAX && !x->number))
-        return onnx_not_here(c, "type %s, %d dimensions", onnx_type_name(x->type), x->rank);
+    if (nd < 1)
+        return onnx_no(c, "%d dimensions", x->rank);
     EBB_TRY(onnx_window_read(c->node, nd, x->dims + 2, NULL, &win, c->err));
     memcpy(dims, x->dims, sizeof dims);
     memcpy(dims + 2, win.out, (size_t)nd * sizeof *dims);
@@ -355,7 +371,6 @@ static enum ebb_status global_pool(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0];
     int64_t dims[ONNX_RANK];
-    EBB_TRY(onnx_need_floats(c, 0));
     if (x->rank < 2)
         return onnx_no(c, "%d dimensions", x->rank);
     for (int d = 0; d < x->rank; d++)
@@ -376,31 +391,30 @@ static enum ebb_status global_pool(struct onnx_call *c)
 static enum ebb_status max_unpool(struct onnx_call *c)
 {
     const struct onnx_value *x = &c->in[0], *index = &c->in[1];
-    int64_t k[ONNX_RANK], s[ONNX_RANK], pads[2 * ONNX_RANK], dims[ONNX_RANK];
+    int64_t k[ONNX_RANK], s[ONNX_RANK], pads[2 * ONNX_RANK], so[ONNX_RANK], total = 1;
+    int64_t inner[ONNX_RANK]; /* places count here: without the frame that output_shape may add */
     const int64_t *shape;
     size_t count;
     int nd = x->rank - 2;
-    if (nd < 1 || nd > ONNX_RANK - 2 || !index->integer || index->count != x->count || !x->number)
+    if (nd < 1 || index->count != x->count)
         return onnx_no(c, "indices do not fit");
     size_t n = (size_t)nd;
-    EBB_TRY(take_list(c->node, "kernel_shape", n, 1, 1, k, c->err));
-    EBB_TRY(take_list(c->node, "strides", n, 1, 1, s, c->err));
-    EBB_TRY(take_list(c->node, "pads", 2 * n, 0, 0, pads, c->err));
+    EBB_TRY(onnx_attr_list(c->node, "kernel_shape", n, 1, 1, k, c->err));
+    EBB_TRY(onnx_attr_list(c->node, "strides", n, 1, 1, s, c->err));
+    EBB_TRY(onnx_attr_list(c->node, "pads", 2 * n, 0, 0, pads, c->err));
     EBB_TRY(onnx_list(c, 2, NULL, &shape, &count));
     if (shape && count != (size_t)x->rank)
         return onnx_no(c, "output_shape has %zu numbers", count);
-    for (int d = 0; d < x->rank; d++)
-        dims[d] = shape   ? shape[d]
-                  : d < 2 ? x->dims[d]
-                          : (x->dims[d] - 1) * s[d - 2] - pads[d - 2] - pads[nd + d - 2] + k[d - 2];
+    for (int d = 0; d < x->rank; d++) {
+        inner[d] = x->dims[d];
+        if (d >= 2)
+            inner[d] = (x->dims[d] - 1) * s[d - 2] - pads[d - 2] - pads[nd + d - 2] + k[d - 2];
+        if (inner[d] < 1 || __builtin_mul_overflow(total, inner[d], &total))
+            return onnx_no(c, "a size of the result is %" PRId64, inner[d]);
+    }
+    const int64_t *dims = shape ? shape : inner;
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, dims));
-    /* Places count in the image without the frame that output_shape may add. */
-    int64_t inner[ONNX_RANK], so[ONNX_RANK];
-    for (int d = 0; d < x->rank; d++)
-        inner[d] = d < 2 ? x->dims[d]
-                         : (x->dims[d] - 1) * s[d - 2] - pads[d - 2] - pads[nd + d - 2] + k[d - 2];
     onnx_strides(&c->out[0], x->rank, dims, so);
-    int64_t total = onnx_product(inner, 0, x->rank);
     for (int64_t i = 0; i < x->count; i++) {
         int64_t at = index->integer[i], to = 0;
         if (at < 0 || at >= total)
@@ -424,7 +438,6 @@ static enum ebb_status lrn(struct onnx_call *c)
     double alpha = onnx_attr_number(c->node, "alpha", (double)1e-4f);
     double beta = onnx_attr_number(c->node, "beta", 0.75),
            bias = onnx_attr_number(c->node, "bias", 1);
-    EBB_TRY(onnx_need_floats(c, 0));
     if (x->rank < 2 || n < 1)
         return onnx_no(c, "channels and a size are needed");
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, x->dims));
@@ -451,25 +464,44 @@ struct resize {
     int64_t out[ONNX_RANK];
 };
 
-/* The place in the input of place i of the result. */
-static double source(const struct resize *r, int d, int64_t i, int64_t size)
+/* Coordinates that a scale and sizes alone give. */
+static double plain_source(const char *how, double s, int64_t i, int64_t size, int64_t out)
 {
-    const char *how = r->coordinates;
-    double s = r->scale[d], at = (double)i;
+    double at = (double)i;
     if (strcmp(how, "align_corners") == 0)
-        return r->out[d] > 1 ? at * (double)(size - 1) / (s * (double)size - 1) : 0;
+        return out > 1 ? at * (double)(size - 1) / (s * (double)size - 1) : 0;
     if (strcmp(how, "asymmetric") == 0)
         return at / s;
-    if (strcmp(how, "tf_crop_and_resize") == 0)
-        return r->out[d] > 1
-                   ? r->from[d] * (double)(size - 1) +
-                         at * (r->to[d] - r->from[d]) * (double)(size - 1) / (double)(r->out[d] - 1)
-                   : 0.5 * (r->from[d] + r->to[d]) * (double)(size - 1);
-    if (strcmp(how, "pytorch_half_pixel") == 0 && r->out[d] <= 1)
+    if (strcmp(how, "pytorch_half_pixel") == 0 && out <= 1)
         return 0;
     if (strcmp(how, "tf_half_pixel_for_nn") == 0)
         return (at + 0.5) / s;
     return (at + 0.5) / s - 0.5;
+}
+
+bool onnx_resize_fits(const char *how, bool is_nearest, double scale, int64_t size, int64_t out)
+{
+    double ratio = (double)out / (double)size;
+    for (int64_t i = 0; i < out; i++) {
+        double a = plain_source(how, scale, i, size, out);
+        double b = plain_source(how, ratio, i, size, out);
+        if (is_nearest ? floor(a) < floor(b) || floor(a) > floor(b)
+                       : !(fabs(a - b) <= 1e-6 * (double)size))
+            return false;
+    }
+    return true;
+}
+
+/* The place in the input of place i of the result. */
+static double source(const struct resize *r, int d, int64_t i, int64_t size)
+{
+    double at = (double)i;
+    if (r->is_cropped)
+        return r->out[d] > 1
+                   ? r->from[d] * (double)(size - 1) +
+                         at * (r->to[d] - r->from[d]) * (double)(size - 1) / (double)(r->out[d] - 1)
+                   : 0.5 * (r->from[d] + r->to[d]) * (double)(size - 1);
+    return plain_source(r->coordinates, r->scale[d], i, size, r->out[d]);
 }
 
 static int64_t nearest_of(const struct resize *r, double at)
@@ -490,11 +522,16 @@ static double cubic_weight(double t, double a)
                    : 0;
 }
 
+static bool is_kept(const struct resize *r, int d, int64_t size)
+{
+    return r->out[d] == size && !r->is_cropped && r->scale[d] >= 1 && r->scale[d] <= 1;
+}
+
 /* Neighbours of a place along one dimension and their weights; returns their number. */
 static int neighbours(const struct resize *r, int d, int64_t i, int64_t size, int64_t *at,
                       double *w)
 {
-    if (r->out[d] == size && !r->is_cropped && !(r->scale[d] < 1) && !(r->scale[d] > 1)) {
+    if (is_kept(r, d, size)) {
         at[0] = i;
         w[0] = 1;
         return 1;
@@ -542,8 +579,12 @@ static double resize_one(const struct onnx_value *x, const struct resize *r, int
 static enum ebb_status resize_all(struct onnx_call *c, const struct resize *r)
 {
     const struct onnx_value *x = &c->in[0];
-    int64_t s[ONNX_RANK];
+    int64_t s[ONNX_RANK], factors[ONNX_RANK + 1];
     EBB_TRY(onnx_make(c, 0, x->type, x->rank, r->out));
+    factors[x->rank] = c->out[0].count;
+    for (int d = 0; d < x->rank; d++)
+        factors[d] = is_kept(r, d, x->dims[d]) || r->mode == 0 ? 1 : r->mode == 1 ? 2 : 4;
+    EBB_TRY(onnx_work(c, factors, (size_t)x->rank + 1));
     onnx_strides(x, x->rank, x->dims, s);
     struct onnx_walk w = {.rank = x->rank, .dims = c->out[0].dims};
     for (int64_t i = 0; i < c->out[0].count; i++) {
@@ -563,18 +604,19 @@ static enum ebb_status read_sizes(struct onnx_call *c, struct resize *r, size_t 
     const struct onnx_value *given = by_size               ? &c->in[sizes]
                                      : onnx_has(c, scales) ? &c->in[scales]
                                                            : NULL;
-    if (x->texts || !given || given->count != x->rank || given->texts)
+    if (!given || given->count != x->rank)
         return onnx_no(c, "one size or scale per dimension is needed");
     for (int d = 0; d < x->rank; d++) {
         double v = onnx_get(given, d);
         if (!(v > 0 && v < 0x1p31) || x->dims[d] < 1)
             return onnx_no(c, "a size or scale is %g", v);
-        r->out[d] = by_size ? (int64_t)v
-                            : (int64_t)floor((double)x->dims[d] * v *
-                                             (r->is_cropped ? r->to[d] - r->from[d] : 1));
-        r->scale[d] = by_size ? (double)r->out[d] / (double)x->dims[d] : v;
-        if (r->out[d] < 1)
-            return onnx_no(c, "a size of the result is 0");
+        double out =
+            by_size ? v
+                    : floor((double)x->dims[d] * v * (r->is_cropped ? r->to[d] - r->from[d] : 1));
+        if (!(out >= 1 && out < 0x1p31))
+            return onnx_no(c, "a size of the result is %g", out);
+        r->out[d] = (int64_t)out;
+        r->scale[d] = by_size ? out / (double)x->dims[d] : v;
     }
     return EBB_OK;
 }
@@ -587,6 +629,20 @@ static enum ebb_status read_mode(struct onnx_call *c, struct resize *r)
     return r->mode < 0 ? onnx_not_here(c, "mode '%s'", mode) : EBB_OK;
 }
 
+static enum ebb_status check_words(struct onnx_call *c, const struct resize *r)
+{
+    static const char *const coordinates[] = {"half_pixel",         "pytorch_half_pixel",
+                                              "align_corners",      "asymmetric",
+                                              "tf_crop_and_resize", "tf_half_pixel_for_nn"};
+    static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
+                                          "ceil"};
+    if (ebb_name_index(r->coordinates, coordinates, 6) < 0)
+        return onnx_not_here(c, "coordinates '%s'", r->coordinates);
+    if (ebb_name_index(r->nearest, nearest, 4) < 0)
+        return onnx_not_here(c, "nearest_mode '%s'", r->nearest);
+    return EBB_OK;
+}
+
 static enum ebb_status resize(struct onnx_call *c)
 {
     struct resize r = {.coordinates =
@@ -597,6 +653,7 @@ static enum ebb_status resize(struct onnx_call *c)
                        .excludes = onnx_attr_int(c->node, "exclude_outside", 0) != 0};
     const struct onnx_value *x = &c->in[0];
     EBB_TRY(read_mode(c, &r));
+    EBB_TRY(check_words(c, &r));
     if (c->e->opset < 11) { /* scales alone, from the first corner */
         r.coordinates = "asymmetric";
         r.nearest = "floor";
@@ -605,11 +662,13 @@ static enum ebb_status resize(struct onnx_call *c)
     }
     r.is_cropped = strcmp(r.coordinates, "tf_crop_and_resize") == 0;
     if (r.is_cropped) {
-        if (!onnx_has(c, 1) || c->in[1].count != 2 * x->rank || c->in[1].texts)
+        if (!onnx_has(c, 1) || c->in[1].count != 2 * x->rank)
             return onnx_no(c, "a region is needed");
         for (int d = 0; d < x->rank; d++) {
-            r.from[d] = onnx_get(&c->in[1], d);
-            r.to[d] = onnx_get(&c->in[1], x->rank + d);
+            r.from[d] = c->in[1].number[d];
+            r.to[d] = c->in[1].number[x->rank + d];
+            if (!(fabs(r.from[d]) < 0x1p31 && fabs(r.to[d]) < 0x1p31))
+                return onnx_no(c, "a region from %g to %g", r.from[d], r.to[d]);
         }
     }
     EBB_TRY(read_sizes(c, &r, 2, 3));
@@ -627,19 +686,20 @@ static enum ebb_status upsample(struct onnx_call *c)
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 static const struct onnx_op rows[] = {
-    {"Conv", 1, 0, 2, 3, conv, 0},
-    {"ConvInteger", 10, 0, 2, 4, conv_integer, 0},
-    {"QLinearConv", 10, 0, 8, 9, qlinear_conv, 0},
-    {"ConvTranspose", 1, 0, 2, 3, conv_transpose, 0},
-    {"MaxPool", 1, 0, 1, 1, pool, P_MAX},
-    {"AveragePool", 1, 18, 1, 1, pool, P_AVERAGE},
-    {"LpPool", 2, 17, 1, 1, pool, P_LP},
-    {"GlobalAveragePool", 1, 0, 1, 1, global_pool, P_AVERAGE},
-    {"GlobalMaxPool", 1, 0, 1, 1, global_pool, P_MAX},
-    {"MaxUnpool", 9, 0, 2, 3, max_unpool, 0},
-    {"LRN", 1, 0, 1, 1, lrn, 0},
-    {"Resize", 10, 17, 1, 4, resize, 0},
-    {"Upsample", 9, 9, 2, 2, upsample, 0},
+    {"Conv", 1, 0, 2, 3, "f0", 1, conv, 0},
+    {"ConvInteger", 10, 0, 2, 4, "q", 1, conv_integer, 0},
+    {"QLinearConv", 10, 0, 8, 9, "qfqqfqfqi", 1, qlinear_conv, 0},
+    {"ConvTranspose", 1, 0, 2, 3, "f0", 1, conv_transpose, 0},
+    {"MaxPool", 1, 0, 1, 1, "n", 2, pool, P_MAX},
+    {"AveragePool", 1, 18, 1, 1, "f", 1, pool, P_AVERAGE},
+    {"LpPool", 2, 17, 1, 1, "f", 1, pool, P_LP},
+    {"GlobalAveragePool", 1, 0, 1, 1, "f", 1, global_pool, P_AVERAGE},
+    {"GlobalMaxPool", 1, 0, 1, 1, "f", 1, global_pool, P_MAX},
+    {"MaxUnpool", 9, 0, 2, 3, "fi", 1, max_unpool, 0},
+    {"LRN", 1, 0, 1, 1, "f", 1, lrn, 0},
+    {"Resize", 10, 10, 2, 2, "nf", 1, resize, 0},
+    {"Resize", 11, 17, 1, 4, "nffi", 1, resize, 0},
+    {"Upsample", 9, 9, 2, 2, "nf", 1, upsample, 0},
 };
 
 const struct onnx_ops onnx_window_ops = {rows, sizeof rows / sizeof *rows};

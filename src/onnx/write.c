@@ -160,6 +160,36 @@ void onnx_write_initializer(struct onnx_writer *w, const char *name, int type, i
     w->data[w->count++] = d;
 }
 
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+static void put_entry(struct ebb_str *tensor, const char *key, const char *value)
+{
+    struct ebb_str entry = {0};
+    put_text(&entry, 1, key);
+    put_text(&entry, 2, value);
+    put_message(tensor, 13, &entry);
+    ebb_str_fini(&entry);
+}
+
+/* TensorProto without its elements, or with where they lie. */
+static void put_tensor(struct ebb_str *tensor, const struct data *d, const char *beside,
+                       uint64_t offset)
+{
+    char text[32];
+    for (int k = 0; k < d->rank; k++)
+        put_int(tensor, 1, d->dims[k]);
+    put_int(tensor, 2, d->type);
+    put_text(tensor, 8, d->name);
+    if (!beside)
+        return;
+    put_entry(tensor, "location", beside);
+    snprintf(text, sizeof text, "%" PRIu64, offset);
+    put_entry(tensor, "offset", text);
+    snprintf(text, sizeof text, "%zu", d->length);
+    put_entry(tensor, "length", text);
+    put_int(tensor, 14, 1);
+}
+
 /* ---- nodes ------------------------------------------------------------------------------------ */
 
 void onnx_write_node(struct onnx_writer *w, const char *op)
@@ -226,6 +256,22 @@ void onnx_write_ints(struct onnx_writer *w, const char *name, const int64_t *v, 
     ebb_str_fini(&value);
 }
 
+void onnx_write_tensor(struct onnx_writer *w, const char *name, int type, int rank,
+                       const int64_t *dims, const void *data, size_t bytes)
+{
+    struct ebb_str value = {0}, tensor = {0};
+    struct data d = {.name = "", .type = type, .rank = rank};
+    for (int k = 0; k < rank && k < ONNX_RANK; k++)
+        d.dims[k] = dims[k];
+    w->failed |= rank > ONNX_RANK;
+    put_tensor(&tensor, &d, NULL, 0);
+    put_bytes(&tensor, 9, data, bytes);
+    put_message(&value, 5, &tensor);
+    put_attr(w, name, ONNX_ATTR_TENSOR, &value);
+    ebb_str_fini(&tensor);
+    ebb_str_fini(&value);
+}
+
 void onnx_write_end(struct onnx_writer *w)
 {
     w->node.failed |= w->attrs.failed;
@@ -234,34 +280,6 @@ void onnx_write_end(struct onnx_writer *w)
 }
 
 /* ---- the file --------------------------------------------------------------------------------- */
-
-static void put_entry(struct ebb_str *tensor, const char *key, const char *value)
-{
-    struct ebb_str entry = {0};
-    put_text(&entry, 1, key);
-    put_text(&entry, 2, value);
-    put_message(tensor, 13, &entry);
-    ebb_str_fini(&entry);
-}
-
-/* TensorProto without its elements, or with where they lie. */
-static void put_tensor(struct ebb_str *tensor, const struct data *d, const char *beside,
-                       uint64_t offset)
-{
-    char text[32];
-    for (int k = 0; k < d->rank; k++)
-        put_int(tensor, 1, d->dims[k]);
-    put_int(tensor, 2, d->type);
-    put_text(tensor, 8, d->name);
-    if (!beside)
-        return;
-    put_entry(tensor, "location", beside);
-    snprintf(text, sizeof text, "%" PRIu64, offset);
-    put_entry(tensor, "offset", text);
-    snprintf(text, sizeof text, "%zu", d->length);
-    put_entry(tensor, "length", text);
-    put_int(tensor, 14, 1);
-}
 
 /* Heads of all initializers: field, length, message, and the head of the raw data. */
 static size_t initializer_head(const struct data *d, const char *beside, uint64_t offset,

@@ -80,7 +80,7 @@ TEST(a_model__computes)
     double x[6] = {1, 0, 0, 0, 1, 1};
     write_small(path_of("b.onnx"), "Gemm");
     CHECK_OK(onnx_open(&arena, path_of("b.onnx"), &m, &err), &err);
-    struct onnx_eval e = {.arena = &arena, .opset = m->opset, .room = 1 << 16};
+    struct onnx_eval e = {.arena = &arena, .opset = m->opset, .room = 1 << 16, .steps = 1 << 20};
     values[m->graph.inputs[0].value] =
         (struct onnx_value){.type = ONNX_FLOAT, .rank = 2, .dims = {2, 3}, .count = 6, .number = x};
     CHECK_OK(onnx_eval_graph(&e, &m->graph, values, &err), &err);
@@ -99,7 +99,12 @@ TEST(an_op_or_version__is_refused_by_name)
     struct onnx_node n = {.op = "Frobnicate", .domain = ""};
     CHECK_EQ(onnx_op_check(&n, 17, &err), EBB_EUNSUPPORTED);
     CHECK(strstr(err.message, "Frobnicate"));
-    n = (struct onnx_node){.op = "ReduceMean", .domain = "", .in_count = 1, .in = (uint32_t[]){0}};
+    n = (struct onnx_node){.op = "ReduceMean",
+                           .domain = "",
+                           .in_count = 1,
+                           .in = (uint32_t[]){0},
+                           .out_count = 1,
+                           .out = (uint32_t[]){1}};
     CHECK_EQ(onnx_op_check(&n, 17, &err), EBB_OK);
     CHECK_EQ(onnx_op_check(&n, 18, &err), EBB_EUNSUPPORTED); /* axes are an input there */
     CHECK(strstr(err.message, "ReduceMean") && strstr(err.message, "18"));
@@ -136,7 +141,7 @@ TEST(windows_larger_than_everything__take_no_time)
                           .out_count = 1,
                           .attrs = all,
                           .attr_count = 3};
-    struct onnx_eval e = {.arena = &arena, .opset = 13, .room = 1 << 20};
+    struct onnx_eval e = {.arena = &arena, .opset = 13, .room = 1 << 20, .steps = 1 << 20};
     CHECK_EQ(onnx_eval_node(&e, &n, &in, &out, &err), EBB_ELIMIT);
     CHECK(strstr(err.message, "steps"));
     ebb_arena_fini(&arena);
