@@ -28,7 +28,7 @@ struct cli_train_file {
     X(with_mem_saving_comm, "needs more than one rank: refused")                                   \
     X(use_cpu_embedding, "the device looks tokens up: refused")                                    \
     X(use_hybrid_adam, "the host may run updates of state in --host (default with 1 thread)")      \
-    X(with_tiling_linear, "layers are recorded whole: refused")
+    X(with_tiling_linear, "weights of linear layers lie in blocks of rows, for a lower floor")
 #define CLI_TRAIN_RATIOS(X)                                                                        \
     X(overall_gpu_mem_ratio, "budget as a part of the machine's memory")                           \
     X(overall_cpu_mem_ratio, "host as a part of the machine's memory")                             \

@@ -210,8 +210,11 @@ static tensor_id item_id(struct nn_builder *b, const char *name, enum nn_role ro
         item->is_trained = role != NN_BUFFER && !item->is_frozen;
         item->has_decay = role == NN_WEIGHT || role == NN_EMBEDDING;
         item->init = init;
+        int64_t rows = role == NN_WEIGHT ? nn_tile_rows(&b->mode, &item->view) : 0;
         if (b->mode.is_split && role == NN_WEIGHT && item->is_trained)
             add_halves(b, item);
+        else if (rows > 0)
+            nn_tile_item(b, item, rows);
         else
             add_leaf(b, item);
     }
@@ -245,6 +248,10 @@ bool nn_is_frozen(struct nn_builder *b, const char *name)
 void nn_replace(struct nn_builder *b, const char *name, tensor_id id)
 {
     struct nn_item *item = find_here(b, name);
+    if (item && item->block_count)
+        tensor_fail(b->session, EBB_EUNSUPPORTED,
+                    "the model updates '%s' itself: memory.with_tiling_linear must be false",
+                    item->name);
     if (item && id.v) {
         item->id = id;
         b->low[item - b->items] = TENSOR_NONE;
@@ -297,9 +304,12 @@ tensor_id nn_low(struct nn_builder *b, tensor_id x)
     return ops_cast(b->session, x, to);
 }
 
-tensor_id nn_item_low(const struct nn_builder *b, size_t i)
+tensor_id nn_item_low(const struct nn_builder *b, size_t i, size_t k)
 {
-    return i < b->item_count ? b->low[i] : TENSOR_NONE;
+    const struct nn_item *item = &b->items[i];
+    tensor_id low = item->block_count ? item->block_low[k] : b->low[i];
+    bool is_itself = low.v == (item->block_count ? item->blocks[k] : item->leaf).v;
+    return is_itself ? TENSOR_NONE : low;
 }
 
 tensor_id nn_full(struct nn_builder *b, tensor_id x)
@@ -365,8 +375,15 @@ static void cast_inputs(struct nn_builder *b, const char *op, size_t count, cons
 tensor_id nn_apply(struct nn_builder *b, const struct ops_def *def, size_t in_count,
                    const tensor_id *in, tensor_id *out, size_t *out_count, const void *attr)
 {
-    tensor_id outputs[TENSOR_PORTS], inputs[TENSOR_PORTS];
+    tensor_id outputs[TENSOR_PORTS], inputs[TENSOR_PORTS], answer;
     size_t count = 0;
+    if (nn_tile_linear(b, def, in_count, in, attr, &answer)) {
+        if (out)
+            *out = answer;
+        if (out_count)
+            *out_count = 1;
+        return answer;
+    }
     cast_inputs(b, ops_name(def), in_count, in, inputs);
     ops_call(b->session, def, inputs, in_count, attr, outputs, &count);
     if (tensor_status(b->session, NULL) != EBB_OK || !count)

@@ -209,4 +209,13 @@ void nn_philox_uniform(uint64_t seed, uint32_t instance, uint32_t step, uint32_t
 void nn_philox_normal(uint64_t seed, uint32_t instance, uint32_t step, uint32_t stream, size_t n,
                       float *y);
 
+/* ---- weights in blocks of rows (tile.c) ---- */
+
+/* Rows of a block of weights of this shape; 0: they stay in one piece. */
+int64_t nn_tile_rows(const struct nn_mode *mode, const struct tensor_view *weights);
+void nn_tile_item(struct nn_builder *b, struct nn_item *item, int64_t rows);
+/* A linear layer whose weights lie in blocks; false: they do not, or it failed. */
+bool nn_tile_linear(struct nn_builder *b, const struct ops_def *def, size_t in_count,
+                    const tensor_id *in, const void *attr, tensor_id *answer);
+
 #endif

@@ -74,6 +74,11 @@ struct nn_item {
     tensor_id leaf;          /* as the trace begins */
     tensor_id rest;          /* split weights: leaf is their BF16 half, this the I16 one */
     tensor_id id;            /* newest version: differs from leaf for buffers that were written */
+    /* Weights in blocks of rows (tile.c): their leaves, what those were cast to; leaf is the first,
+     * id all of them together. NULL: in one piece. */
+    tensor_id *blocks, *block_low;
+    size_t block_count;
+    int64_t block_rows; /* of each but the last */
     enum nn_role role;
     bool is_trained; /* the optimizer's business: false for buffers, and for parameters that the
                         model updates itself (the discriminator of the unrolled GAN) */
@@ -86,7 +91,10 @@ struct nn_item {
 struct nn_mode {
     bool is_training;
     enum nn_precision precision;
-    bool is_split;  /* NN_BF16: weights of products are kept as two halves of 16 bits */
+    bool is_split; /* NN_BF16: weights of products are kept as two halves of 16 bits */
+    /* Weights of linear layers with more elements than that lie in blocks of rows of as many, but in
+     * no more than tile_most (at most TENSOR_PORTS); 0: in one piece. */
+    int64_t tile, tile_most;
     uint64_t seed;  /* of dropout */
     tensor_id step; /* I64, one element: counts dropout masks; TENSOR_NONE: a leaf "step" is made on
                        first use */
@@ -417,8 +425,9 @@ tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id
 /* Casts to the low precision of the mode, or back to F32; nothing in fp32. */
 tensor_id nn_low(struct nn_builder *b, tensor_id x);
 tensor_id nn_full(struct nn_builder *b, tensor_id x);
-/* What item i was cast to for computing, its working copy; none: nobody asked for one. */
-tensor_id nn_item_low(const struct nn_builder *b, size_t i);
+/* What item i (its block k, where it has blocks) was cast to for computing, its working copy; none:
+ * nobody asked for one. */
+tensor_id nn_item_low(const struct nn_builder *b, size_t i, size_t k);
 
 /* ---- torch's CPU generator ------------------------------------------------------------------- */
 

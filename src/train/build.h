@@ -6,6 +6,11 @@
 #include "ops/ops.h"
 #include "train/step.h"
 
+struct train_unit { /* what one update changes: a trained item, or a block of its rows */
+    size_t trained; /* in the list of those */
+    size_t block;
+};
+
 struct train_build { /* one tracing */
     const struct train_step_options *o;
     struct train_step *step;
@@ -25,7 +30,9 @@ struct train_build { /* one tracing */
     tensor_id **piece_leaves; /* the same: their leaves */
     size_t *trained;          /* items that the optimizer updates */
     size_t trained_count;
-    tensor_id *gradients; /* per trained item */
+    struct train_unit *units;
+    size_t unit_count;
+    tensor_id *gradients; /* per unit */
     uint32_t forward_end; /* nodes of the forward pass and the loss */
 };
 
@@ -34,12 +41,13 @@ enum ebb_status train_build_losses(struct train_build *x, struct ebb_error *err)
 /* Lists what the optimizer updates; then gradients of all of it. */
 enum ebb_status train_build_trained(struct train_build *x, struct ebb_error *err);
 enum ebb_status train_build_backward(struct train_build *x, struct ebb_error *err);
-tensor_id train_build_scalars(struct train_build *x, const char *name); /* a leaf */
-/* The update of trained item i: of its weights, then of its states. */
-void train_build_update(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
+const struct nn_item *train_build_item(const struct train_build *x, size_t u); /* of unit u */
+tensor_id train_build_scalars(struct train_build *x, const char *name);        /* a leaf */
+/* The update of unit u: of its weights, then of its states. */
+void train_build_update(struct train_build *x, size_t u, tensor_id weights, tensor_id rest,
                         const tensor_id *states, tensor_id *out);
 /* Of elements `first` and on, as many as the states have. */
-void train_build_update_range(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
+void train_build_update_range(struct train_build *x, size_t u, tensor_id weights, tensor_id rest,
                               int64_t first, const tensor_id *states, tensor_id *out);
 /* A plain program, from forward pass to trace (model.c). */
 enum ebb_status train_build_plain(struct train_build *x, struct ebb_error *err);

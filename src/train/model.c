@@ -7,8 +7,8 @@ static void update_plain(struct train_build *x)
 {
     const struct optim_config *optim = &x->o->config->optim;
     size_t states = optim_state_count(optim);
-    for (size_t i = 0; i < x->trained_count; i++) {
-        const struct nn_item *item = nn_item_at(&x->b, x->trained[i]);
+    for (size_t i = 0; i < x->unit_count; i++) {
+        const struct nn_item *item = train_build_item(x, i);
         tensor_id old[OPS_UPDATE_STATES], out[1 + OPS_UPDATE_STATES];
         if (!x->gradients[i].v) /* no loss reaches it */
             continue;
@@ -26,7 +26,7 @@ static enum ebb_status finish_plain(struct train_build *x, struct ebb_error *err
     char name[128];
     for (size_t i = 0; i < x->output_count && x->o->kind == TRAIN_EVAL; i++)
         tensor_keep(x->s, ops_contiguous(x->s, x->outputs[i].id));
-    for (size_t i = 0; i < x->trained_count && x->o->kind == TRAIN_GRADIENTS; i++)
+    for (size_t i = 0; i < x->unit_count && x->o->kind == TRAIN_GRADIENTS; i++)
         if (x->gradients[i].v)
             tensor_keep(x->s, x->gradients[i]);
     if (x->loss.v)

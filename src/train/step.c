@@ -10,6 +10,8 @@
 #include "ops/ops.h"
 
 #define MOST_PIECES 4 /* of a state, unless somebody asks for more */
+#define MOST_BLOCKS                                                                                \
+    32 /* of weights, whatever is asked for: their answers are put together by one op */
 
 static void label(struct train_build *x, const char *text)
 {
@@ -39,26 +41,44 @@ static const char *state_name(const struct train_config *config, size_t k)
     return k < optim_state_count(&config->optim) ? optim_state_name(&config->optim, k) : "ema";
 }
 
-/* States of large items that element-wise updates read: so little of them need be there at once. */
+/* States of large items that element-wise updates read: so little of them need be there at once.
+ * Of weights in blocks everything lies in pieces as they do. */
 static bool lies_in_pieces(const struct train_build *x, const struct train_slot *slot)
 {
+    if (nn_item_at(&x->b, slot->item)->block_count)
+        return true;
     enum ops_update_kind kind = x->o->config->optim.kind;
     return slot->kind == TRAIN_STATE && x->o->range > 0 && kind != OPS_LARS && kind != OPS_LAMB &&
            tensor_count(&slot->view) > x->o->range && !train_slot_is_average(x->o->config, slot);
 }
 
-/* Elements of a piece: as asked for, or so many that there are few pieces. It depends on the shape
- * alone. */
-static int64_t range_of(const struct train_build *x, int64_t n)
+/* Elements of a piece: a block's, as asked for, or so many that there are few pieces. It depends on
+ * the shape alone. */
+static int64_t range_of(const struct train_build *x, const struct nn_item *item)
 {
+    int64_t n = tensor_count(&item->view);
+    if (item->block_count)
+        return item->block_rows * item->view.dims[1];
     int64_t least = x->o->config->chunk > 0 ? 1 : (n + MOST_PIECES - 1) / MOST_PIECES;
     return least > x->o->range ? least : x->o->range;
+}
+
+static tensor_id piece_leaf(struct train_build *x, const struct train_slot *slot, size_t k,
+                            int64_t elements)
+{
+    const struct nn_item *item = nn_item_at(&x->b, slot->item);
+    if (item->block_count && slot->kind == TRAIN_ITEM)
+        return item->blocks[k];
+    if (!item->block_count)
+        return tensor_leaf(x->s, TENSOR_F32, 1, &elements, slot->name);
+    const struct tensor_view *like = tensor_view_of(x->s, item->blocks[k]);
+    return tensor_leaf(x->s, TENSOR_F32, like->rank, like->dims, slot->name);
 }
 
 static tensor_id add_pieces(struct train_build *x, size_t at)
 {
     struct train_slot *slot = &x->step->slots[at];
-    int64_t n = tensor_count(&slot->view), range = range_of(x, n);
+    int64_t n = tensor_count(&slot->view), range = range_of(x, nn_item_at(&x->b, slot->item));
     size_t count = (size_t)((n + range - 1) / range);
     x->pieces[at] = ebb_arena_calloc(x->arena, count, sizeof **x->pieces);
     x->piece_leaves[at] = ebb_arena_calloc(x->arena, count, sizeof **x->piece_leaves);
@@ -69,7 +89,7 @@ static tensor_id add_pieces(struct train_build *x, size_t at)
     slot->piece_bytes = (uint64_t)range * sizeof(float);
     for (size_t k = 0; k < count; k++) {
         int64_t left = n - (int64_t)k * range, elements = left < range ? left : range;
-        x->piece_leaves[at][k] = tensor_leaf(x->s, TENSOR_F32, 1, &elements, slot->name);
+        x->piece_leaves[at][k] = piece_leaf(x, slot, k, elements);
         x->pieces[at][k] = x->piece_leaves[at][k];
     }
     x->leaves[at] = x->handles[at] = x->piece_leaves[at][0];
@@ -119,17 +139,29 @@ static enum ebb_status check_groups(const struct train_build *x, struct ebb_erro
     return EBB_OK;
 }
 
+static size_t units_of(const struct nn_item *item)
+{
+    return !item->is_trained ? 0 : item->block_count ? item->block_count : 1;
+}
+
 /* What the optimizer updates. */
 enum ebb_status train_build_trained(struct train_build *x, struct ebb_error *err)
 {
-    size_t items = nn_item_count(&x->b);
-    x->trained = ebb_arena_calloc(x->arena, items + 1, sizeof *x->trained);
-    x->gradients = ebb_arena_calloc(x->arena, items + 1, sizeof *x->gradients);
-    if (!x->trained || !x->gradients)
-        return ebb_no_memory(err, items * sizeof *x->trained);
+    size_t items = nn_item_count(&x->b), units = 1;
     for (size_t i = 0; i < items; i++)
-        if (nn_item_at(&x->b, i)->is_trained)
+        units += units_of(nn_item_at(&x->b, i));
+    x->trained = ebb_arena_calloc(x->arena, items + 1, sizeof *x->trained);
+    x->units = ebb_arena_calloc(x->arena, units, sizeof *x->units);
+    x->gradients = ebb_arena_calloc(x->arena, units, sizeof *x->gradients);
+    if (!x->trained || !x->units || !x->gradients)
+        return ebb_no_memory(err, units * sizeof *x->units);
+    for (size_t i = 0; i < items; i++) {
+        size_t count = units_of(nn_item_at(&x->b, i));
+        for (size_t k = 0; k < count; k++)
+            x->units[x->unit_count++] = (struct train_unit){x->trained_count, k};
+        if (count)
             x->trained[x->trained_count++] = i;
+    }
     if (!x->trained_count && x->o->net->frozen_count)
         return ebb_fail(err, EBB_EINPUT, "model.frozen: nothing of model %s is left to train",
                         x->o->net->model->name);
@@ -200,6 +232,24 @@ static size_t state_slot(const struct train_build *x, size_t i, size_t k)
 static size_t gradient_slot(const struct train_build *x, size_t i)
 {
     return state_slot(x, x->trained_count, 0) + i;
+}
+
+const struct nn_item *train_build_item(const struct train_build *x, size_t u)
+{
+    return nn_item_at(&x->b, x->trained[x->units[u].trained]);
+}
+
+/* The part of a slot that a unit is about: as the trace begins, and its newest version. */
+static tensor_id unit_leaf(const struct train_build *x, size_t slot, size_t u)
+{
+    return train_build_item(x, u)->block_count ? x->piece_leaves[slot][x->units[u].block]
+                                               : x->leaves[slot];
+}
+
+static tensor_id *unit_newest(const struct train_build *x, size_t slot, size_t u)
+{
+    return train_build_item(x, u)->block_count ? &x->pieces[slot][x->units[u].block]
+                                               : &x->handles[slot];
 }
 
 /* ---- forward and loss ----------------------------------------------------------------------- */
@@ -380,17 +430,19 @@ enum ebb_status train_build_backward(struct train_build *x, struct ebb_error *er
 {
     const struct train_config *c = x->o->config;
     tensor_id loss = x->loss;
-    tensor_id *wanted = ebb_arena_calloc(x->arena, x->trained_count + 1, sizeof *wanted);
+    tensor_id *wanted = ebb_arena_calloc(x->arena, x->unit_count + 1, sizeof *wanted);
     if (!wanted)
-        return ebb_no_memory(err, x->trained_count * sizeof *wanted);
+        return ebb_no_memory(err, x->unit_count * sizeof *wanted);
     if (c->accumulate > 1 && c->average)
         loss = ops_mul_scalar(x->s, loss, (float)(1.0 / (double)c->accumulate));
     if (x->o->is_scaled)
         loss = ops_mul(x->s, loss, ops_reshape(x->s, x->scale, 0, NULL));
-    for (size_t i = 0; i < x->trained_count; i++)
-        wanted[i] = nn_item_at(&x->b, x->trained[i])->id;
+    for (size_t u = 0; u < x->unit_count; u++) {
+        const struct nn_item *item = train_build_item(x, u);
+        wanted[u] = item->block_count ? item->blocks[x->units[u].block] : item->id;
+    }
     x->forward_end = tensor_node_count(x->s);
-    EBB_TRY(grad_backward(x->s, &loss, NULL, 1, wanted, x->trained_count, x->gradients, err));
+    EBB_TRY(grad_backward(x->s, &loss, NULL, 1, wanted, x->unit_count, x->gradients, err));
     if (x->o->is_plain && x->step->kind == TRAIN_STEP)
         x->scalars[0] = train_build_scalars(x, "scalars");
     tensor_set_phase(x->s, TRACE_UPDATE);
@@ -400,22 +452,22 @@ enum ebb_status train_build_backward(struct train_build *x, struct ebb_error *er
 /* kept += gradient: the plain update with rate -1, exactly w - (-1) g. */
 static enum ebb_status accumulate(struct train_build *x, struct ebb_error *err)
 {
-    for (size_t i = 0; i < x->trained_count; i++) {
-        size_t at = gradient_slot(x, i);
+    for (size_t u = 0; u < x->unit_count; u++) {
+        size_t at = gradient_slot(x, x->units[u].trained);
         tensor_id out[1 + OPS_UPDATE_STATES];
-        if (!x->gradients[i].v)
+        if (!x->gradients[u].v)
             continue;
-        label(x, nn_item_at(&x->b, x->trained[i])->name);
-        tensor_id g = ops_contiguous(x->s, x->gradients[i]);
-        ops_update(x->s, OPS_SGD, 0, x->scalars[0], g, x->leaves[at], NULL, 0, out);
-        x->handles[at] = out[0];
+        label(x, train_build_item(x, u)->name);
+        tensor_id g = ops_contiguous(x->s, x->gradients[u]);
+        ops_update(x->s, OPS_SGD, 0, x->scalars[0], g, unit_leaf(x, at, u), NULL, 0, out);
+        *unit_newest(x, at, u) = out[0];
         x->step->slots[at].is_filled = true;
     }
     if (x->o->is_scaled) { /* is any of them infinite? */
         tensor_id sum = TENSOR_NONE;
-        for (size_t i = 0; i < x->trained_count; i++) {
-            size_t at = gradient_slot(x, i);
-            tensor_id q = ops_sum_squares(x->s, x->handles[at]);
+        for (size_t u = 0; u < x->unit_count; u++) {
+            size_t at = gradient_slot(x, x->units[u].trained);
+            tensor_id q = ops_sum_squares(x->s, *unit_newest(x, at, u));
             sum = sum.v ? ops_add(x->s, sum, q) : q;
         }
         x->norm = sum;
@@ -427,12 +479,13 @@ static enum ebb_status accumulate(struct train_build *x, struct ebb_error *err)
  * gradient takes its place, rounded as the copy was. What has no copy keeps its gradient in full. */
 static void overlay(struct train_build *x)
 {
-    for (size_t i = 0; i < x->trained_count; i++) {
-        tensor_id copy = nn_item_low(&x->b, x->trained[i]);
-        if (!x->gradients[i].v || !copy.v)
+    for (size_t u = 0; u < x->unit_count; u++) {
+        const struct train_unit *unit = &x->units[u];
+        tensor_id copy = nn_item_low(&x->b, x->trained[unit->trained], unit->block);
+        if (!x->gradients[u].v || !copy.v)
             continue;
-        label(x, nn_item_at(&x->b, x->trained[i])->name);
-        x->gradients[i] = ops_overlay(x->s, copy, x->gradients[i]);
+        label(x, train_build_item(x, u)->name);
+        x->gradients[u] = ops_overlay(x->s, copy, x->gradients[u]);
     }
     label(x, "clip");
 }
@@ -444,26 +497,26 @@ static void clip(struct train_build *x)
     size_t count = 0;
     label(x, "clip");
     if (x->o->is_scaled) /* scale: 1 / loss scale here */
-        for (size_t i = 0; i < x->trained_count; i++)
+        for (size_t i = 0; i < x->unit_count; i++)
             if (given[i].v)
                 given[i] = ops_mul(x->s, given[i], ops_reshape(x->s, x->scale, 0, NULL));
     if (c->clip_value > 0)
-        for (size_t i = 0; i < x->trained_count; i++)
+        for (size_t i = 0; i < x->unit_count; i++)
             if (given[i].v)
                 given[i] = ops_clamp(x->s, given[i], (float)-c->clip_value, (float)c->clip_value);
     if (c->wishes.gradients == TRAIN_GRADIENTS_OVERLAY && x->step->kind == TRAIN_STEP)
         overlay(x);
     if (!(c->clip_norm > 0))
         return;
-    tensor_id *dense = ebb_arena_calloc(x->arena, x->trained_count + 1, sizeof *dense);
+    tensor_id *dense = ebb_arena_calloc(x->arena, x->unit_count + 1, sizeof *dense);
     if (!dense)
         return;
-    for (size_t i = 0; i < x->trained_count; i++)
+    for (size_t i = 0; i < x->unit_count; i++)
         if (given[i].v)
             dense[count++] = given[i];
     optim_clip(x->s, dense, count, c->clip_norm, &x->norm);
     count = 0;
-    for (size_t i = 0; i < x->trained_count; i++)
+    for (size_t i = 0; i < x->unit_count; i++)
         if (given[i].v)
             given[i] = dense[count++];
 }
@@ -478,21 +531,20 @@ static size_t group_of(const struct train_config *c, const char *name)
     return 0;
 }
 
-/* The update of trained item i: of its weights, then of its states. */
-void train_build_update(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
+void train_build_update(struct train_build *x, size_t u, tensor_id weights, tensor_id rest,
                         const tensor_id *states, tensor_id *out)
 {
-    train_build_update_range(x, i, weights, rest, -1, states, out);
+    train_build_update_range(x, u, weights, rest, -1, states, out);
 }
 
-void train_build_update_range(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
+void train_build_update_range(struct train_build *x, size_t u, tensor_id weights, tensor_id rest,
                               int64_t first, const tensor_id *states, tensor_id *out)
 {
     const struct optim_config *optim = &x->o->config->optim;
-    const struct nn_item *item = nn_item_at(&x->b, x->trained[i]);
+    const struct nn_item *item = train_build_item(x, u);
     size_t count = optim_state_count(optim);
     label(x, item->name);
-    tensor_id g = ops_cast(x->s, ops_contiguous(x->s, x->gradients[i]), TENSOR_F32);
+    tensor_id g = ops_cast(x->s, ops_contiguous(x->s, x->gradients[u]), TENSOR_F32);
     bool is_bare = x->o->config->decays_matrices_only && !item->has_decay;
     bool has_trust = optim->kind == OPS_LARS || optim->kind == OPS_LAMB;
     unsigned flags = optim_flags(optim) | (is_bare && has_trust ? OPS_NO_TRUST : 0u);
@@ -517,18 +569,19 @@ static tensor_id move_average(struct train_build *x, tensor_id average, tensor_i
 }
 
 /* One update after the other, each with its pieces of the states; out[0]: the weights behind all. */
-static void update_pieces(struct train_build *x, size_t i, tensor_id *out)
+static void update_pieces(struct train_build *x, size_t u, tensor_id *out)
 {
+    size_t i = x->units[u].trained;
     size_t at = item_slot(x, i), rest = x->step->slots[at].rest, weights = rest ? 2 : 1;
     size_t states = optim_state_count(&x->o->config->optim), first = state_slot(x, i, 0);
-    x->gradients[i] = ops_cast(x->s, ops_contiguous(x->s, x->gradients[i]), TENSOR_F32);
+    x->gradients[u] = ops_cast(x->s, ops_contiguous(x->s, x->gradients[u]), TENSOR_F32);
     out[0] = x->leaves[at];
     out[1] = rest ? x->leaves[rest] : TENSOR_NONE;
     for (size_t r = 0; r < x->step->slots[first].piece_count; r++) {
         tensor_id old[OPS_UPDATE_STATES] = {0};
         for (size_t k = 0; k < states; k++)
             old[k] = x->piece_leaves[first + k][r];
-        train_build_update_range(x, i, out[0], rest ? out[1] : TENSOR_NONE,
+        train_build_update_range(x, u, out[0], rest ? out[1] : TENSOR_NONE,
                                  (int64_t)(r * x->step->slots[first].piece_bytes / sizeof(float)),
                                  old, out);
         for (size_t k = 0; k < states; k++)
@@ -539,35 +592,40 @@ static void update_pieces(struct train_build *x, size_t i, tensor_id *out)
         x->handles[rest] = out[1];
 }
 
+/* The update of weights and states that lie in one piece, or of one block of both. */
+static void update_unit(struct train_build *x, size_t u, tensor_id *out)
+{
+    size_t i = x->units[u].trained, states = optim_state_count(&x->o->config->optim);
+    size_t at = item_slot(x, i), rest = x->step->slots[at].rest, weights = rest ? 2 : 1;
+    tensor_id old[OPS_UPDATE_STATES] = {0};
+    for (size_t k = 0; k < states; k++)
+        old[k] = unit_leaf(x, state_slot(x, i, k), u);
+    train_build_update(x, u, unit_leaf(x, at, u), rest ? x->leaves[rest] : TENSOR_NONE, old, out);
+    *unit_newest(x, at, u) = out[0];
+    if (rest)
+        x->handles[rest] = out[1];
+    for (size_t k = 0; k < states; k++)
+        *unit_newest(x, state_slot(x, i, k), u) = out[weights + k];
+}
+
 /* Newest gradients first: the backward pass ends with the first layers, and an update may follow
  * its gradient at once. */
 static enum ebb_status update(struct train_build *x, struct ebb_error *err)
 {
     size_t states = optim_state_count(&x->o->config->optim);
     clip(x);
-    for (size_t i = x->trained_count; i-- > 0;) {
-        size_t at = item_slot(x, i), rest = x->step->slots[at].rest, weights = rest ? 2 : 1;
-        tensor_id old[OPS_UPDATE_STATES] = {0}, out[2 + OPS_UPDATE_STATES];
-        if (!x->gradients[i].v)
+    for (size_t u = x->unit_count; u-- > 0;) {
+        size_t i = x->units[u].trained, average = state_slot(x, i, states);
+        tensor_id out[2 + OPS_UPDATE_STATES];
+        if (!x->gradients[u].v)
             continue;
-        if (states && x->pieces[state_slot(x, i, 0)]) {
-            update_pieces(x, i, out);
-            if (x->average.v)
-                x->handles[state_slot(x, i, states)] =
-                    move_average(x, x->leaves[state_slot(x, i, states)], out[0]);
-            continue;
-        }
-        for (size_t k = 0; k < states; k++)
-            old[k] = x->leaves[state_slot(x, i, k)];
-        train_build_update(x, i, x->leaves[at], rest ? x->leaves[rest] : TENSOR_NONE, old, out);
-        x->handles[at] = out[0];
-        if (rest)
-            x->handles[rest] = out[1];
-        for (size_t k = 0; k < states; k++)
-            x->handles[state_slot(x, i, k)] = out[weights + k];
+        bool is_whole = !states || !x->pieces[state_slot(x, i, 0)];
+        if (is_whole || train_build_item(x, u)->block_count)
+            update_unit(x, u, out);
+        else
+            update_pieces(x, u, out);
         if (x->average.v)
-            x->handles[state_slot(x, i, states)] =
-                move_average(x, x->leaves[state_slot(x, i, states)], out[0]);
+            *unit_newest(x, average, u) = move_average(x, unit_leaf(x, average, u), out[0]);
     }
     label(x, NULL);
     return tensor_status(x->s, err);
@@ -665,10 +723,10 @@ static enum ebb_status finish(struct train_build *x, struct ebb_error *err)
 static enum ebb_status build_apply(struct train_build *x, struct ebb_error *err)
 {
     tensor_set_phase(x->s, TRACE_UPDATE);
-    for (size_t i = 0; i < x->trained_count; i++) {
-        size_t at = gradient_slot(x, i);
+    for (size_t u = 0; u < x->unit_count; u++) {
+        size_t at = gradient_slot(x, x->units[u].trained);
         if (!x->o->micro || x->o->micro->slots[at].is_filled)
-            x->gradients[i] = x->leaves[at];
+            x->gradients[u] = unit_leaf(x, at, u);
     }
     return update(x, err);
 }
@@ -719,6 +777,8 @@ enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_ste
                                options->kind != TRAIN_APPLY && options->kind != TRAIN_EVAL,
                            .precision = precisions[options->config->precision],
                            .is_split = options->config->is_split,
+                           .tile = options->config->wishes.tiling == TRAIN_ON ? options->range : 0,
+                           .tile_most = options->config->chunk > 0 ? MOST_BLOCKS : MOST_PIECES,
                            .seed = options->config->seed,
                            .step = x.counter};
     nn_builder_init(&x.b, x.s, &mode);

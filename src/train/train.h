@@ -67,6 +67,7 @@ enum train_gradients {
 struct train_wishes {
     enum train_wish use_ckp, activation_offload;
     enum train_wish hybrid_adam; /* off: the host runs all updates; else it shares them */
+    enum train_wish tiling;      /* on: weights of linear layers lie in blocks of rows */
     enum train_wish monitor, tracer_monitor; /* one switch under two names */
     uint64_t reserve_bytes; /* what the process may take besides, for the monitor; 0: 32 MiB */
     enum train_gradients gradients;

@@ -299,12 +299,13 @@ enum ebb_status train_clear_gradients(struct train_trial *t, struct ebb_error *e
     return EBB_OK;
 }
 
-/* Drawn where they lie, or, split or out of reach, elsewhere first. */
+/* Drawn where they lie, or, split, in blocks or out of reach, elsewhere first. */
 static enum ebb_status initialize_item(struct train_trial *t, struct nn_initializer *init,
                                        size_t slot, struct ebb_error *err)
 {
     const struct train_slot *s = &t->main.slots[slot];
-    void *direct = s->rest ? NULL : train_engine_direct(t->engine, t->main.program, s->tensor);
+    bool is_one = !s->rest && !s->piece_count;
+    void *direct = is_one ? train_engine_direct(t->engine, t->main.program, s->tensor) : NULL;
     if (direct) {
         nn_initialize(init, s->item, direct);
         return EBB_OK;

@@ -212,12 +212,21 @@ void train_wishes_check(struct ebb_reading *reading, const struct ebb_path *path
               "found \"fused\", and precision: fp16 scales losses: an update waits until all "
               "gradients are known to be finite; allowed: separate");
     check_overlay(&c);
+    if (w->tiling == TRAIN_ON && config->is_split)
+        wrong(&c, "with_tiling_linear",
+              "found true, and master_weights: split keeps halves of whole weights; allowed with "
+              "master_weights: fp32");
 }
 
 void train_wishes_check_rest(struct ebb_reading *reading, const struct ebb_doc_node *memory,
                              const struct train_config *config)
 {
     struct ebb_path path = {.key = "memory"};
+    bool takes_norms = config->optim.kind == OPS_LARS || config->optim.kind == OPS_LAMB;
+    if (config->wishes.tiling == TRAIN_ON && takes_norms)
+        ebb_reading_wrong(reading, &path, memory, "with_tiling_linear",
+                          "found true, and opt.name: LARS and LAMB take norms of whole weights; "
+                          "allowed with the other optimizers");
     if (config->wishes.gradients == TRAIN_GRADIENTS_OVERLAY && config->accumulate > 1)
         ebb_reading_wrong(
             reading, &path, memory, "gradients",

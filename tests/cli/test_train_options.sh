@@ -183,7 +183,55 @@ refused 2 "use_hybrid_adam: is about updates of state in host memory" --use_hybr
 refused 2 "use_hybrid_adam: found false, which says where all state lives" --host 8MiB --set memory.use_hybrid_adam=false --policy lru
 refused 2 "use_hybrid_adam: gives updates to the host, whose bits are not those of device cuda" --host 8MiB --use_hybrid_adam --device cuda
 refused 1 "use_hybrid_adam: false keeps all state" --host $((state / 2)) --set memory.use_hybrid_adam=false
-refused 1 "memory.with_tiling_linear: valid, but" --with_tiling_linear
+
+# with_tiling_linear: weights of linear layers in blocks of rows, so that no more than a block need be there
+cat >head.yaml <<'YAML'
+entrypoint: ebb:image_classification
+data: {name: imagefolder, data_dir: synthetic, resize: 32, crop: 32, classes: 10, samples: 64, val_samples: 8}
+model: {name: vgg16_bn, height: 32, width: 32, classes: 10, planes: 4, hidden: 256}
+hyperparameters: {global_batch_size: 4}
+opt: {name: AdamW, lr: 0.001}
+memory: {threads: 1, default_chunk_size: 32768}
+searcher: {name: single, metric: validation_loss, max_steps: 6}
+YAML
+tiled() { # tiled OPTION...: three updates in blocks, always the same weights
+    expect 0 "$ebb" train head.yaml --json --updates 3 --with_tiling_linear "$@"
+    [ "$(value weights_sha256)" = "$blocks" ] || fail "tiled, $*: $(value weights_sha256), not $blocks"
+}
+expect 0 "$ebb" train head.yaml --json --updates 3 --host 32MiB --checkpoint whole
+whole_floor=$(value floor_bytes) whole_state=$(value state_bytes)
+expect 0 "$ebb" train head.yaml --json --updates 3 --host 32MiB --with_tiling_linear --checkpoint tiled
+blocks=$(value weights_sha256)
+is floor_bytes -lt $((whole_floor / 2)) "tiled: 256 rows of 1568 in blocks of 16 or 32"
+is state_bytes -le $((whole_state + 16384)) tiled # places are rounded
+tile_floor=$(value floor_bytes) tile_peak=$(value peak_bytes)
+tiled --host 32MiB --budget "$tile_floor"
+is peak_bytes -le "$tile_floor" "tiled at its floor"
+for budget in $((tile_peak / 2)) $((tile_peak * 7 / 10)); do
+    tiled --host 32MiB --budget "$budget" # some blocks near, some below
+done
+tiled --file 32MiB --budget $((tile_floor * 2)) --policy unified
+tiled --host 32MiB --set memory.use_hybrid_adam=false
+expect 0 "$ebb" train head.yaml --json --updates 1 --with_tiling_linear --checkpoint begun
+tiled --resume begun --host 32MiB --budget $((tile_peak / 2))
+# outputs are not split, so a first loss is the same; files have the same tensors, and either can go on from the other's
+names() { find "$1" -name "$2" -exec head -c 20000 {} + | grep -ao '"[a-z0-9_.]*":{"dtype":"F32","shape":\[[0-9,]*\]' | sort; }
+for file in weights.safetensors optimizer.safetensors; do
+    [ -n "$(names whole $file)" ] || fail "no names in $file"
+    [ "$(names whole $file)" = "$(names tiled $file)" ] || fail "tiled: other tensors in $file"
+done
+expect 0 "$ebb" train head.yaml --json --updates 1 --set opt.lr=0
+first=$(value loss)
+expect 0 "$ebb" train head.yaml --json --updates 1 --set opt.lr=0 --with_tiling_linear
+[ "$(value loss)" = "$first" ] || fail "tiled: a first loss of $(value loss), not $first"
+expect 0 "$ebb" train head.yaml --json --updates 5 --with_tiling_linear --resume whole
+expect 0 "$ebb" train head.yaml --json --updates 5 --resume tiled
+refusal() { # of head.yaml
+    expect 2 "$ebb" train head.yaml --updates 1 --with_tiling_linear "${@:2}"
+    contains err "$1"
+}
+refusal "LARS and LAMB take norms of whole weights" --set opt.name=LAMB
+refusal "split keeps halves of whole weights" --set memory.precision=bf16 --set memory.master_weights=split
 
 # --res_check: five updates with and without limits
 expect 0 "$ebb" train gpt.yaml --json --res_check --budget "$budget" --host 8MiB

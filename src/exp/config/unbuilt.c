@@ -75,7 +75,6 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"memory.mem_tracer.use_fake_dist", "true", ONE_RANK, NULL},
     {"memory.use_cpu_embedding", "true", ON_DEVICE, NULL},
     {"memory.reserve", "auto", "nothing is remembered from one start to the next", NULL},
-    {"memory.with_tiling_linear", "true", "layers are recorded whole", NULL},
 };
 
 const size_t exp_unbuilt_count = sizeof exp_unbuilt_table / sizeof exp_unbuilt_table[0];
