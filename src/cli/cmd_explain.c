@@ -16,6 +16,9 @@
 #include "plot/plot.h"
 
 enum { MOST_BUDGETS = 12, MOST_POLICIES = 9, SHOWN_LAYERS = 12 };
+enum {
+    MANY_OPS = 10000
+}; /* from here on policies are tried when they are named: each takes long */
 #define NO_POLICY "default"
 
 struct settings {
@@ -48,7 +51,8 @@ static int choose_policies(struct view *v)
 {
     static const char *const usual[] = {"dtr_eq", "dtr", "lru", "largest"};
     const struct cli_list *asked = &v->o->policies;
-    size_t count = asked->count ? asked->count : sizeof usual / sizeof *usual;
+    size_t few = v->e.moment_count < MANY_OPS ? sizeof usual / sizeof *usual : 0;
+    size_t count = asked->count ? asked->count : few;
     v->policies[v->policy_count++] = NO_POLICY;
     for (size_t i = 0; i < count; i++) {
         const char *name = asked->count ? asked->items[i] : usual[i];
@@ -279,6 +283,9 @@ static void print_text(const struct view *v)
     printf("\n'%s' is what 'ebb train' does without --policy: planner unified, the fastest of "
            "several\nplans. Where a policy finds no way ('-'), training does that, too.\n",
            NO_POLICY);
+    if (v->policy_count == 1)
+        printf("Policies are predicted for a step of so many ops when they are named: --policy "
+               "dtr_eq,lru\n");
     print_fitted(v);
     const struct train_managed *m = &v->managed;
     if (m->count)
@@ -749,7 +756,7 @@ static int run(int argc, char **argv)
              "budgets to predict (default: nine from everything down to the floor)"},
             {"policy", 0, CLI_LIST, &o.policies, "P[,P...]",
              "policies to predict beside what training does without one\n(default: "
-             "dtr_eq,dtr,lru,largest)"},
+             "dtr_eq,dtr,lru,largest; none for 10,000 ops and more)"},
             {"layers", 0, CLI_INT, &o.layers, "N", "rows of the table of layers (default 12)"},
             {"set", 0, CLI_LIST, &o.changes.sets, "KEY=VALUE",
              "change a value of the file, as hyperparameters.global_batch_size=8; "

@@ -108,6 +108,7 @@ struct exec_options {
     uint64_t budget_bytes;
     double limit;        /* overhead limit: recompute <= (limit - 1) x base; <= 0: none */
     uint64_t limit_ns;   /* when not 0: absolute limit on recomputation instead */
+    uint64_t work_limit; /* rules ebb: what a policy may look at, counted; 0: no limit */
     uint64_t seed;       /* policies that draw */
     bool sampling;       /* rules ebb: score about 2 sqrt(n) candidates only */
     bool ignore_small;   /* rules ebb: storages below 1 % of the running average size are not

@@ -18,6 +18,8 @@ struct frame {
     bool is_remat;
 };
 
+#define A_RUN 50 /* counts for that much work */
+
 struct run {
     const struct exec_program *p;
     const struct plan_recipes *r;
@@ -156,6 +158,7 @@ static uint64_t estimate(struct run *run, uint32_t s)
         const struct plan_node *op = &r->nodes[plan_version_of(r, at, 0)->maker];
         uint64_t bytes = op->workspace_bytes + r->storages[at].bytes;
         ops++;
+        run->tally.work++;
         for (uint32_t i = 0; i < op->in_count; i++) {
             uint32_t in = r->ins[op->in_first + i].storage;
             bytes += r->storages[in].bytes;
@@ -358,6 +361,12 @@ static enum ebb_status serve(struct run *run, size_t base, struct ebb_error *err
             snprintf(why, sizeof run->tally.why,
                      "op %u: recomputation reached %llu ns, limit %llu ns", run->m.op,
                      (unsigned long long)run->tally.remat_ns, (unsigned long long)run->limit_ns);
+            return EBB_ELIMIT;
+        }
+        run->tally.work += A_RUN;
+        if (run->o->work_limit && run->tally.work + run->m.neigh.work > run->o->work_limit) {
+            snprintf(why, sizeof run->tally.why, "op %u: choosing what leaves takes too long",
+                     run->m.op);
             return EBB_ELIMIT;
         }
     }

@@ -83,6 +83,7 @@ __attribute__((always_inline)) static inline void search(struct mem_manager *m, 
     uint32_t begin = in.first;
     for (uint32_t at = in.first; at != MEM_NONE && in.count-- > 0; at = seg[at].next) {
         uint32_t owner = seg[at].owner;
+        m->tally->work++;
         if (owner != MEM_NONE && !may_move(m, owner)) {
             begin = seg[at].next;
             sum = 0;

@@ -87,6 +87,7 @@ struct mem_tally {
     uint64_t swapped_bytes, moved_bytes;
     uint64_t ops_done, eval_count, banished;
     uint64_t evict_hash; /* FNV-1a 64 over the root tensor ids of pressure victims */
+    uint64_t work;       /* what was looked at besides neighbourhoods, about 10 ns each */
     /* Wall time, where it is measured: making room (cost_ns in it, move_ns not), working out what
      * losing a storage would cost, moving bytes to make one hole. */
     uint64_t search_ns, cost_ns, move_ns;
@@ -226,6 +227,7 @@ struct mem_neigh {
     size_t far_count;
     uint8_t *is_far;
     uint32_t visit;
+    uint64_t work; /* storages and links looked at so far, about 10 ns each */
 };
 
 /* fini in any case. */

@@ -225,6 +225,7 @@ static enum ebb_status class_split(struct mem_neigh *n, uint32_t old, struct ebb
         n->walk[count++] = s;
         n->mark[s] = visit; /* still to be placed */
     }
+    n->work += count;
     /* walk[0..count) are the members; the component under construction grows in walk_more */
     for (size_t i = 0; i < count; i++) {
         uint32_t root, depth = 0;
@@ -268,6 +269,7 @@ static enum ebb_status class_returned(struct mem_neigh *n, uint32_t storage, str
         uint32_t visit = ++n->visit, previous = MEM_NONE;
         for (uint32_t at = c->link_head; at != MEM_NONE;) {
             uint32_t next = n->links[at].next, other = n->links[at].storage;
+            n->work++;
             if (!n->is_resident[other] || n->mark[other] == visit) {
                 if (previous == MEM_NONE)
                     c->link_head = next;
@@ -347,6 +349,7 @@ static int64_t class_sum(struct mem_neigh *n, uint32_t storage)
     while (depth > 0) {
         uint32_t at = n->walk[--depth];
         bool is_self = at == storage;
+        n->work++;
         const uint32_t *first = is_self ? g->neighbour_first : g->parent_first;
         const struct mem_edge *edges = is_self ? g->neighbours : g->parents;
         for (uint32_t e = first[at]; e < first[at + 1]; e++) {
@@ -392,6 +395,7 @@ static int64_t walk_region(struct mem_neigh *n, uint32_t storage, bool is_backwa
     n->mark[storage] = visit;
     while (depth > 0) {
         uint32_t at = n->walk[--depth];
+        n->work++;
         for (uint32_t e = first[at]; e < first[at + 1]; e++) {
             if (edges[e].birth > n->now_op)
                 break;

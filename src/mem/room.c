@@ -13,6 +13,7 @@
 #define MAX_ROUNDS 64  /* of gathering per request, then victims by policy alone */
 #define MOST_ASIDE 64  /* victims that may still come back */
 #define SHORT_LIVED 16 /* ops */
+#define A_CHOICE 100   /* counts for that much work */
 
 /* ---- leaving and coming ---------------------------------------------------------------------- */
 
@@ -225,6 +226,7 @@ static enum ebb_status find_room(struct mem_manager *m, uint64_t bytes, bool is_
                 continue;
         }
         uint32_t victim = m->c.policy ? mem_victim_choose(m, bytes) : MEM_NONE;
+        m->tally->work += A_CHOICE;
         if (victim == MEM_NONE && m->c.policy)
             victim = mem_victim_waiting(m);
         if (victim == MEM_NONE && rounds >= MAX_ROUNDS && !is_last && m->c.policy) {

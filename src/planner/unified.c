@@ -21,6 +21,7 @@
 #include "planner/lean.h"
 
 #define MOST_OVERHEAD 20.0  /* a policy that takes longer has failed */
+#define MOST_WORK 64000000  /* or looks at more: well below a second */
 #define ALL_HIDDEN 1.0005   /* nothing is left to gain */
 #define MANY_OPS 5000       /* from here on fewer tries */
 #define MANY_MORE_OPS 20000 /* from here on games alone */
@@ -71,6 +72,7 @@ static struct exec_options options_for(const struct unified *u, const struct pla
     struct exec_options o = {.budget_bytes = tiers->bytes[0],
                              .seed = u->seed,
                              .limit = MOST_OVERHEAD,
+                             .work_limit = MOST_WORK,
                              .ways = MEM_DROP,
                              .tier_bytes = {0, tiers->bytes[1], tiers->bytes[2]},
                              .links = tiers->links};
@@ -350,26 +352,47 @@ static enum ebb_status try_policies(struct unified *u, struct ebb_error *err)
     return status;
 }
 
+/* A game in some bytes of the budget. */
+static enum ebb_status try_room(struct unified *u, uint64_t bytes, struct ebb_error *err)
+{
+    struct planner_tiers tiers = planner_without_tiers(u->tiers);
+    struct plan plan = {0};
+    bool is_found = false;
+    tiers.bytes[0] = bytes / PLAN_UNIT * PLAN_UNIT;
+    enum ebb_status status = try_game(u, &tiers, u->tiers->bytes[0], &plan, &is_found, err);
+    if (status == EBB_OK && is_found && !is_known(u, &plan))
+        status = compare(u, &plan, err);
+    plan_fini(&plan);
+    return status;
+}
+
+/* Does the best known plan move much within the device? */
+static bool has_moves(const struct unified *u)
+{
+    double rate = u->tiers->links.in[DEVICE_T0].bytes_per_ns;
+    return u->is_found && rate > 0 &&
+           (double)u->report->moved_bytes / rate > 0.002 * (double)u->report->clock_ns;
+}
+
 /* Large steps: games that leave room, in which their residents find places without moves. The larger
- * the step, the fewer. */
+ * the step, the fewer. Most of them are played at the same bytes whatever the budget is, in steps
+ * from the floor: what a smaller budget found a larger one finds, too. */
 static enum ebb_status try_games(struct unified *u, uint64_t floor_bytes, struct ebb_error *err)
 {
-    static const double rooms[] = {0.02, 0.1, 0, 0.05, 0.2, 0.03, 0.07, 0.15, 0.01, 0.25};
-    uint64_t budget = u->tiers->bytes[0];
-    size_t tries = GAMES / u->trace->op_count + 2;
+    double budget = (double)u->tiers->bytes[0], floor = (double)floor_bytes;
+    int tries = (int)(GAMES / u->trace->op_count) + 1;
+    double step = 1 + 0.2 / tries, at = floor;
     enum ebb_status status = EBB_OK;
-    for (size_t i = 0; i < sizeof rooms / sizeof *rooms && tries > 0 && status == EBB_OK; i++) {
-        struct planner_tiers tiers = tiers_for(u, rooms[i], 1, false);
-        struct plan plan = {0};
-        bool is_found = false;
-        if (rooms[i] > 0 && tiers.bytes[0] < floor_bytes)
-            continue;
-        tries--;
-        status = try_game(u, &tiers, budget, &plan, &is_found, err);
-        if (status == EBB_OK && is_found && !is_known(u, &plan))
-            status = compare(u, &plan, err);
-        plan_fini(&plan);
-    }
+    if (budget * 0.98 > floor)
+        status = try_room(u, (uint64_t)(budget * 0.98), err);
+    if (status == EBB_OK && (u->trace->op_count <= MANY_MORE_OPS || !has_moves(u)))
+        status = try_room(u, u->tiers->bytes[0], err);
+    if (floor <= 0)
+        return status;
+    while (at * step < budget * 0.99)
+        at *= step;
+    for (int i = 0; i < tries && at > floor && status == EBB_OK; i++, at /= step)
+        status = try_room(u, (uint64_t)at, err);
     return status;
 }
 

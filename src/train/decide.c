@@ -9,6 +9,7 @@
 
 #define PLANNING_SECONDS 10 /* searches longer than that hardly gain */
 #define MOST_OVERHEAD 20.0  /* a policy that takes longer has failed in its dry run */
+#define MOST_WORK 64000000  /* or looks at more: well below a second */
 #define ALL_HIDDEN 1.0005   /* nothing is left to gain */
 #define MANY_OPS 5000       /* from here on state leaves tier 0 only if it must */
 
@@ -94,6 +95,7 @@ struct exec_options train_ways_options(const struct train_ways *w)
                              .sampling = w->samples,
                              .ignore_small = w->ignores_small,
                              .limit = MOST_OVERHEAD,
+                             .work_limit = MOST_WORK,
                              .ways = MEM_DROP,
                              .tier_bytes = {0, w->host_bytes, w->file_bytes},
                              .links = tier_links(w),
