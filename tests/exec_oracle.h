@@ -5,8 +5,8 @@
  * hold at that moment; the reference values come from executing the trace once without a limit. So
  * an op that reads something stale, half restored or fetched from an old copy gives itself away at
  * once. A clock per stream (compute; out and in of each lower tier) follows the copies. Under a
- * plan every unit of every tier knows until when a copy reads or fills it, and whoever touches it
- * must wait so long; nobody waits for anything else. Under a policy compute waits for every copy
+ * plan every unit of every tier knows until when a copy, or an op that the host runs in tier 1, reads
+ * or fills it, and whoever touches it must wait so long; nobody waits for anything else. Under a policy compute waits for every copy
  * out, and for a copy in when its storage is read, moved or given back.
  *
  *     char why[ORACLE_WHY];
@@ -34,12 +34,14 @@ struct oracle_case {
     bool is_planned; /* a plan was followed: pressure and release are told apart otherwise */
     bool is_strange; /* the plan is nobody's: ops may run in any order that keeps their values and
                       * before their outputs have a place, and what holds nothing may leave */
+    const struct plan_homes *homes; /* of the plan: state that lives below; NULL: none */
 };
 
 struct oracle_slot {
     uint64_t offset, value, copy[DEVICE_TIERS], copy_at[DEVICE_TIERS];
     uint64_t ready; /* under a policy: when a copy into it is complete */
     bool is_placed, is_filled, has_copy[DEVICE_TIERS];
+    uint8_t home; /* tier where it lives; 0: in tier 0, or not for long */
 };
 
 struct oracle {
@@ -55,6 +57,7 @@ struct oracle {
     uint64_t clock, sum, peak_sum, peak_address, remat_ns, remat_ops, drops, frees, swapped, moved;
     uint64_t *filled[DEVICE_TIERS], *read[DEVICE_TIERS]; /* by copies, until when, per unit */
     uint64_t hash, compute, out[DEVICE_TIERS], in[DEVICE_TIERS], moved_ns;
+    uint64_t below, below_ns, host_ops; /* the host's clock; what the device was spared */
     char *why;
 };
 
@@ -352,6 +355,65 @@ static inline bool oracle_outputs(struct oracle *o, uint32_t p, uint64_t hash, u
     return true;
 }
 
+static inline bool oracle_has_run(const struct oracle *o, uint32_t p)
+{
+    return oracle_is_view_op(o->t, p) || o->runs[p] > 0;
+}
+
+/* The host reads and writes copies in tier 1, one op after the other, and follows the device so far
+ * as that has been told what to do. */
+static inline bool oracle_run_below(struct oracle *o, const struct exec_event *e)
+{
+    const struct trace *t = o->t;
+    const struct trace_op *op = &t->ops[e->index];
+    double slowness = o->c->options->links.host_slowness;
+    uint64_t hash = oracle_mix(e->index + 1, op->input_count);
+    uint64_t extra = oracle_round(op->workspace_bytes);
+    if (e->tier != DEVICE_HOST || op->is_leaf || o->runs[e->index])
+        return ORACLE_NO("op %u runs in tier %u, %u times before", e->index, e->tier,
+                         o->runs[e->index]);
+    oracle_wait(&o->below, o->compute);
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        uint32_t tensor = t->inputs[op->input_first + i], s = t->tensors[tensor].storage;
+        struct oracle_slot *slot = &o->slots[s];
+        if (!slot->has_copy[DEVICE_HOST] || slot->copy[DEVICE_HOST] != *oracle_value(o, tensor))
+            return ORACLE_NO("op %u reads storage %u in tier 1, which has not version %u", e->index,
+                             s, t->tensors[tensor].version);
+        hash = oracle_mix(hash, slot->copy[DEVICE_HOST]);
+        oracle_touch(o, &o->below, DEVICE_HOST, slot->copy_at[DEVICE_HOST], oracle_bytes(o, s),
+                     false);
+    }
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        const struct trace_tensor *x = &t->tensors[op->output_first + k];
+        struct oracle_slot *slot = &o->slots[x->storage];
+        if (x->alias != TRACE_MUTATE || !slot->has_copy[DEVICE_HOST])
+            return ORACLE_NO("op %u makes storage %u in tier 1", e->index, x->storage);
+        slot->copy[DEVICE_HOST] = oracle_mix(hash, k);
+        oracle_touch(o, &o->below, DEVICE_HOST, slot->copy_at[DEVICE_HOST],
+                     oracle_bytes(o, x->storage), true);
+    }
+    if (extra && (o->work_op != e->index ||
+                  !oracle_paint(o, 1, o->work_offset, extra, ORACLE_NOBODY, ORACLE_WORKSPACE) ||
+                  !oracle_paint(o, 1, o->work_offset, extra, ORACLE_WORKSPACE, ORACLE_NOBODY)))
+        return ORACLE_NO("op %u has no workspace in tier 1", e->index);
+    oracle_touch(o, &o->below, DEVICE_HOST, o->work_offset, extra, true);
+    o->below += slowness > 0 ? (uint64_t)(slowness * (double)op->cost_ns) : op->cost_ns;
+    oracle_busy(o, o->filled[DEVICE_HOST], DEVICE_HOST, o->work_offset, extra, o->below);
+    for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
+        bool is_out = i >= op->input_count;
+        uint32_t s = t->tensors[is_out ? op->output_first + (i - op->input_count)
+                                       : t->inputs[op->input_first + i]]
+                         .storage;
+        oracle_busy(o, is_out ? o->filled[DEVICE_HOST] : o->read[DEVICE_HOST], DEVICE_HOST,
+                    o->slots[s].copy_at[DEVICE_HOST], oracle_bytes(o, s), o->below);
+    }
+    o->work_op = ORACLE_NOBODY;
+    o->runs[e->index]++;
+    o->below_ns += op->cost_ns;
+    o->host_ops++;
+    return true;
+}
+
 static inline bool oracle_run(struct oracle *o, const struct exec_event *e)
 {
     uint32_t p = e->index;
@@ -366,7 +428,7 @@ static inline bool oracle_run(struct oracle *o, const struct exec_event *e)
     if (is_rerun && (op->is_leaf || op->kind->purity == TRACE_ONCE))
         return ORACLE_NO("op %u may run once only", p);
     if (!is_rerun) {
-        while (o->next_op < p && oracle_is_view_op(o->t, o->next_op))
+        while (o->next_op < p && oracle_has_run(o, o->next_op))
             o->next_op++;
         if (o->next_op != p && !o->c->is_strange)
             return ORACLE_NO("op %u runs first before op %u", p, o->next_op);
@@ -407,7 +469,7 @@ static inline bool oracle_event(struct oracle *o, const struct exec_event *e)
     switch ((enum exec_event_kind)e->kind) {
     case EXEC_EV_RUN:
     case EXEC_EV_RERUN:
-        return oracle_run(o, e);
+        return e->tier ? oracle_run_below(o, e) : oracle_run(o, e);
     case EXEC_EV_PLACE:
         return oracle_place(o, e);
     case EXEC_EV_DROP:
@@ -454,6 +516,7 @@ static inline bool oracle_counters(struct oracle *o)
         !oracle_same(o, "remat_ops", r->remat_ops, o->remat_ops) ||
         !oracle_same(o, "moved_bytes", r->moved_bytes, o->moved) ||
         !oracle_same(o, "swapped_bytes", r->swapped_bytes, o->swapped) ||
+        !oracle_same(o, "host_ops", r->host_ops, o->host_ops) ||
         !oracle_same(o, "evictions", r->evictions_pressure + r->evictions_release,
                      o->drops + o->frees))
         return false;
@@ -463,13 +526,14 @@ static inline bool oracle_counters(struct oracle *o)
         return false;
     if (r->result != EXEC_OK) /* the last request failed half-way: its bytes are not in the log */
         return r->peak_bytes >= o->peak_address || ORACLE_NO("peak below the log's");
+    oracle_wait(&o->compute, o->below);
     for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) { /* everything has come to an end */
         oracle_wait(&o->compute, o->out[k]);
         oracle_wait(&o->compute, o->in[k]);
     }
     return oracle_same(o, "ops_done", r->ops_done, o->t->op_count) &&
            oracle_same(o, "clock = base + remat + moves", o->clock,
-                       base + o->remat_ns + o->moved_ns) &&
+                       base + o->remat_ns + o->moved_ns - o->below_ns) &&
            oracle_same(o, "peak_bytes", r->peak_bytes, o->peak_address) &&
            oracle_same(o, "sum_bytes", r->sum_bytes, o->peak_sum) &&
            oracle_same(o, "device_ns", r->device_ns, o->compute);
@@ -484,11 +548,34 @@ static inline bool oracle_end(struct oracle *o)
     for (uint32_t c = t->command_count; c-- > 0 && t->commands[c].kind != TRACE_RUN;) {
         uint32_t tensor = t->commands[c].index;
         const struct oracle_slot *slot = &o->slots[t->tensors[tensor].storage];
+        if (t->commands[c].kind == TRACE_PIN && slot->home) {
+            if (!slot->has_copy[slot->home] || slot->copy[slot->home] != *oracle_value(o, tensor))
+                return ORACLE_NO("kept tensor %u is not at home at the end", tensor);
+            continue;
+        }
         if (t->commands[c].kind == TRACE_PIN &&
             (!slot->is_filled || slot->value != *oracle_value(o, tensor)))
             return ORACLE_NO("kept tensor %u (storage %u) is %s at the end", tensor,
                              t->tensors[tensor].storage,
                              slot->is_filled ? "of another version" : "away");
+    }
+    return true;
+}
+
+/* State that lives below is there, and its leaf never runs. */
+static inline bool oracle_move_in(struct oracle *o)
+{
+    for (size_t i = 0; o->c->homes && i < o->c->homes->count; i++) {
+        const struct plan_home *h = &o->c->homes->list[i];
+        struct oracle_slot *slot = &o->slots[h->storage];
+        slot->home = h->tier;
+        slot->has_copy[h->tier] = true;
+        slot->copy[h->tier] = o->reference[o->version_first[h->storage]];
+        slot->copy_at[h->tier] = h->offset;
+        o->runs[o->t->tensors[o->t->storages[h->storage].root].op] = 1;
+        if (!oracle_paint(o, h->tier, h->offset, oracle_bytes(o, h->storage), ORACLE_NOBODY,
+                          h->storage))
+            return false;
     }
     return true;
 }
@@ -531,7 +618,7 @@ static inline bool oracle_judge(const struct oracle_case *c, char why[ORACLE_WHY
         o.read[k] = calloc(o.units[k] + 1, sizeof *o.read[k]);
     }
     oracle_reference(&o);
-    bool is_good = oracle_walk(&o);
+    bool is_good = oracle_move_in(&o) && oracle_walk(&o);
     free(o.slots);
     free(o.reference);
     free(o.version_first);

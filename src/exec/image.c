@@ -124,6 +124,7 @@ static enum ebb_status make_below(struct maker *m, const struct plan_step *from,
         EBB_TRY(exec_waits_touch_below(&m->waits, m->low[DEVICE_HOST][s], bytes, is_out, err));
     }
     uint64_t extra = image->p->recipes->nodes[from->index].workspace_bytes;
+    step->has_work = extra > 0;
     EBB_TRY(exec_waits_touch_below(&m->waits, from->offset, extra, true, err));
     struct trace_call call = exec_call(image->p, &image->o, from->index, in,
                                        extra ? d->below(image->device, from->offset) : NULL);

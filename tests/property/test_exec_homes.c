@@ -1,0 +1,240 @@
+/* Plans with state below tier 0, some of its updates on the host: judged by the oracle, which finds
+ * from bytes alone who has to wait for whom. Steps of training that are drawn, budgets from little to
+ * all, homes for a part of the state, updates for a part of it on the host, copies where they were
+ * and moved; then the same plans with one step changed: refused, or right. Seeds are fixed. */
+#include "test.h"
+#include "exec_oracle.h"
+
+#include "base/heap.h"
+#include "base/rng.h"
+#include "exec/exec.h"
+#include "plan/plan.h"
+#include "planner/planner.h"
+#include "trace/trace.h"
+
+#define LAYERS 5
+#define MUTANTS 24
+
+static size_t plan_count, below_count, mutant_count, accepted_count;
+
+struct drawing {
+    uint64_t random;
+    struct trace_builder *builder;
+};
+
+static uint32_t draw(struct drawing *d, uint32_t below)
+{
+    return (uint32_t)(ebb_splitmix64(&d->random) % below);
+}
+
+static uint64_t some_bytes(struct drawing *d)
+{
+    return 100 + draw(d, 3000);
+}
+
+/* An op that writes `written` of its inputs in place, or makes something of so many bytes. */
+static uint32_t add(struct drawing *d, enum trace_phase phase, bool is_leaf, const uint32_t *in,
+                    uint32_t count, const uint32_t *written, uint32_t writes, uint64_t bytes)
+{
+    struct ebb_error err;
+    struct trace_output outputs[4];
+    uint32_t first, outs = 0;
+    for (uint32_t i = 0; i < writes; i++)
+        outputs[outs++] = (struct trace_output){.alias = TRACE_MUTATE, .alias_input = written[i]};
+    if (!writes)
+        outputs[outs++] = (struct trace_output){.bytes = bytes};
+    struct trace_op_desc desc = {.kind_name = is_leaf ? "leaf" : "op",
+                                 .partner = TRACE_NONE,
+                                 .is_leaf = is_leaf,
+                                 .phase = phase,
+                                 .cost_ns = is_leaf ? 0 : 50 + draw(d, 500),
+                                 .workspace_bytes = !is_leaf && draw(d, 4) == 0 ? some_bytes(d) : 0,
+                                 .inputs = in,
+                                 .input_count = count,
+                                 .outputs = outputs,
+                                 .output_count = outs};
+    CHECK_OK(trace_builder_op(d->builder, &desc, &first, &err), &err);
+    return first;
+}
+
+static void command(struct drawing *d, enum trace_command_kind kind, uint32_t tensor)
+{
+    struct ebb_error err;
+    CHECK_OK(trace_builder_command(d->builder, kind, tensor, &err), &err);
+}
+
+/* Forward through layers, back, updates: some weights with one moment, some with two ranges of one,
+ * some with an average that reads the new weight. */
+static struct trace *make_trace(uint64_t seed)
+{
+    struct ebb_error err;
+    struct drawing d = {.random = seed};
+    struct trace *trace;
+    uint32_t w[LAYERS], m[LAYERS], a[LAYERS], y[LAYERS + 1], g = 0;
+    uint64_t bytes[LAYERS];
+    CHECK_OK(trace_builder_create(&d.builder, &err), &err);
+    for (int i = 0; i < LAYERS; i++) {
+        bytes[i] = some_bytes(&d);
+        w[i] = add(&d, TRACE_FORWARD, true, NULL, 0, NULL, 0, bytes[i]);
+        m[i] = add(&d, TRACE_FORWARD, true, NULL, 0, NULL, 0, bytes[i]);
+        a[i] = add(&d, TRACE_FORWARD, true, NULL, 0, NULL, 0, bytes[i]);
+    }
+    uint32_t scalars = add(&d, TRACE_FORWARD, true, NULL, 0, NULL, 0, 44);
+    y[0] = add(&d, TRACE_FORWARD, true, NULL, 0, NULL, 0, some_bytes(&d));
+    for (int i = 0; i < LAYERS; i++)
+        y[i + 1] =
+            add(&d, TRACE_FORWARD, false, (uint32_t[]){y[i], w[i]}, 2, NULL, 0, some_bytes(&d));
+    g = y[LAYERS];
+    for (int i = LAYERS - 1; i >= 0; i--) {
+        uint32_t dw = add(&d, TRACE_BACKWARD, false, (uint32_t[]){g, y[i]}, 2, NULL, 0, bytes[i]);
+        g = add(&d, TRACE_BACKWARD, false, (uint32_t[]){g, w[i], y[i + 1]}, 3, NULL, 0,
+                some_bytes(&d));
+        int ranges = 1 + (int)draw(&d, 2);
+        for (int r = 0; r < ranges; r++) {
+            uint32_t out = add(&d, TRACE_UPDATE, false, (uint32_t[]){scalars, dw, w[i], m[i]}, 4,
+                               (uint32_t[]){2, 3}, 2, 0);
+            w[i] = out;
+            m[i] = out + 1;
+        }
+        if (draw(&d, 3) == 0)
+            a[i] = add(&d, TRACE_UPDATE, false, (uint32_t[]){w[i], a[i]}, 2, (uint32_t[]){1}, 1, 0);
+    }
+    for (int i = 0; i < LAYERS; i++) {
+        command(&d, TRACE_PIN, w[i]);
+        command(&d, TRACE_PIN, m[i]);
+        command(&d, TRACE_PIN, a[i]);
+    }
+    CHECK_OK(trace_builder_finish(d.builder, "state", &trace, &err), &err);
+    trace_builder_destroy(d.builder);
+    return trace;
+}
+
+static void judge(const struct exec_program *program, const struct trace *t,
+                  const struct planner_tiers *tiers, const struct plan *plan, bool is_mutant)
+{
+    struct ebb_error err;
+    struct exec_log log = {0};
+    struct exec_report report;
+    char why[ORACLE_WHY];
+    struct exec_options o = {.budget_bytes = tiers->bytes[0],
+                             .tier_bytes = {0, tiers->bytes[1], tiers->bytes[2]},
+                             .links = tiers->links,
+                             .plan = plan,
+                             .log = &log};
+    enum ebb_status status = exec_run(program, &o, &report, &err);
+    struct oracle_case judged = {.trace = t,
+                                 .options = &o,
+                                 .report = &report,
+                                 .is_planned = true,
+                                 .is_strange = true,
+                                 .homes = &plan->homes};
+    if (status != EBB_OK && !is_mutant && status != EBB_EBUDGET)
+        fail_msg("%s", err.message);
+    if (status == EBB_OK && !oracle_judge(&judged, why))
+        fail_msg("%s, budget %llu: %s", is_mutant ? "a changed plan" : "a plan",
+                 (unsigned long long)o.budget_bytes, why);
+    plan_count += status == EBB_OK && !is_mutant;
+    below_count += status == EBB_OK && !is_mutant && report.host_ops > 0;
+    mutant_count += is_mutant;
+    accepted_count += is_mutant && status == EBB_OK;
+    exec_log_fini(&log);
+}
+
+/* One step left out, or put elsewhere. */
+static void judge_mutants(const struct exec_program *program, const struct trace *t,
+                          const struct planner_tiers *tiers, const struct plan *plan,
+                          struct drawing *d)
+{
+    struct ebb_error err;
+    for (int k = 0; k < MUTANTS; k++) {
+        struct plan mutant = {0};
+        CHECK_OK(plan_copy(&mutant, plan, &err), &err);
+        size_t n = mutant.step_count, at = draw(d, (uint32_t)n);
+        size_t to = at + 1 + draw(d, 9) < n ? at + 1 + draw(d, 9) : n - 1;
+        struct plan_step moved = mutant.steps[at];
+        to = to < n ? to : n - 1;
+        if (k % 3 == 0) { /* earlier */
+            size_t other = at;
+            at = to;
+            to = other;
+            moved = mutant.steps[at];
+            memmove(&mutant.steps[to + 1], &mutant.steps[to], (at - to) * sizeof moved);
+            mutant.steps[to] = moved;
+        } else {
+            memmove(&mutant.steps[at], &mutant.steps[at + 1], (to - at) * sizeof moved);
+            mutant.steps[to] = moved;
+            mutant.step_count -= k % 3 == 2 && to == n - 1; /* or not at all */
+        }
+        judge(program, t, tiers, &mutant, true);
+        plan_fini(&mutant);
+    }
+}
+
+static void judge_all(const struct exec_program *program, const struct trace *t,
+                      const struct planner_tiers *tiers, const struct plan *game, struct drawing *d)
+{
+    struct ebb_error err;
+    struct plan below = {0}, moved = {0};
+    size_t count;
+    bool is_found;
+    CHECK_OK(planner_below(t, game, (1 + draw(d, 4)) / 4.0, &below, &count, &err), &err);
+    const struct plan *from = count ? &below : game;
+    CHECK_OK(planner_early(t, from, tiers, draw(d, 2), &moved, &is_found, &err), &err);
+    judge(program, t, tiers, game, false);
+    if (is_found) {
+        judge(program, t, tiers, &moved, false);
+        judge_mutants(program, t, tiers, &moved, d);
+    }
+    plan_fini(&below);
+    plan_fini(&moved);
+}
+
+static void sweep(uint64_t seed)
+{
+    static const double rates[] = {0.2, 1, 8, 0};
+    struct ebb_error err;
+    struct trace *t = make_trace(seed);
+    struct drawing d = {.random = seed * 77};
+    struct exec_program *program = NULL;
+    struct exec_report full;
+    CHECK_OK(exec_program_create(&program, t, EXEC_EBB, &err), &err);
+    struct exec_options o = {.budget_bytes = UINT64_C(1) << 40};
+    CHECK_OK(exec_run(program, &o, &full, &err), &err);
+    for (int k = 0; k < 12; k++) {
+        struct plan_homes homes = {0};
+        struct plan game = {0};
+        struct planner_tiers tiers = {
+            .bytes = {full.peak_bytes * (2 + draw(&d, 8)) / 10 / 256 * 256, 2 * full.peak_bytes,
+                      k % 3 ? 0 : full.peak_bytes}};
+        tiers.links.host_slowness = draw(&d, 3);
+        for (int i = DEVICE_HOST; i < DEVICE_TIERS; i++) {
+            tiers.links.out[i] = tiers.links.in[i] = (struct device_link){
+                .latency_ns = draw(&d, 40), .bytes_per_ns = rates[draw(&d, 4)]};
+        }
+        bool is_found = false;
+        CHECK_OK(planner_homes(t, &tiers, (2 + draw(&d, 3)) / 4.0, true, &homes, &err), &err);
+        tiers.homes = &homes;
+        CHECK_OK(
+            planner_floor_at(t, &tiers, tiers.bytes[0], tiers.bytes[0], &game, &is_found, &err),
+            &err);
+        if (is_found)
+            judge_all(program, t, &tiers, &game, &d);
+        plan_fini(&game);
+        plan_homes_fini(&homes);
+    }
+    exec_program_destroy(program);
+    trace_destroy(t);
+}
+
+TEST(state_below__obeys_the_oracle)
+{
+    uint64_t blocks = ebb_heap_live();
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        sweep(seed);
+    CHECK_EQ(ebb_heap_live(), blocks);
+    print_message("%zu plans, %zu with the host at work; %zu changed, %zu of them accepted\n",
+                  plan_count, below_count, mutant_count, accepted_count);
+    CHECK(plan_count > 400 && below_count > 150 && accepted_count > 500);
+}
+
+TEST_MAIN()
