@@ -170,15 +170,44 @@ static void judge_mutants(const struct exec_program *program, const struct trace
     }
 }
 
+/* Some of what the host has written comes up at once, and leaves. */
+static void fetch_some(const struct trace *t, const struct plan *from, struct plan *to,
+                       struct drawing *d)
+{
+    struct ebb_error err;
+    CHECK_OK(plan_homes_copy(&to->homes, &from->homes, &err), &err);
+    to->signature = from->signature;
+    for (size_t i = 0; i < from->step_count; i++) {
+        const struct plan_step *s = &from->steps[i];
+        CHECK_OK(plan_add(to, s->act, s->index, s->offset, s->tier, &err), &err);
+        uint32_t storage =
+            s->act == PLAN_RUN ? t->tensors[t->ops[s->index].output_first].storage : 0;
+        if (s->act != PLAN_RUN || !s->tier || draw(d, 2))
+            continue;
+        bool is_placed = false; /* an older version, still */
+        for (size_t k = 0; k < to->step_count; k++)
+            if (to->steps[k].index == storage && !to->steps[k].tier)
+                is_placed =
+                    to->steps[k].act == PLAN_PLACE || (is_placed && to->steps[k].act != PLAN_DROP);
+        if (is_placed)
+            continue;
+        CHECK_OK(plan_add(to, PLAN_PLACE, storage, PLAN_NOWHERE, 0, &err), &err);
+        CHECK_OK(plan_add(to, PLAN_FETCH, storage, 0, DEVICE_HOST, &err), &err);
+        CHECK_OK(plan_add(to, PLAN_DROP, storage, 0, 0, &err), &err);
+    }
+}
+
 static void judge_all(const struct exec_program *program, const struct trace *t,
                       const struct planner_tiers *tiers, const struct plan *game, struct drawing *d)
 {
     struct ebb_error err;
-    struct plan below = {0}, moved = {0};
+    struct plan below = {0}, fetched = {0}, moved = {0};
     size_t count;
     bool is_found;
     CHECK_OK(planner_below(t, game, (1 + draw(d, 4)) / 4.0, &below, &count, &err), &err);
-    const struct plan *from = count ? &below : game;
+    if (count)
+        fetch_some(t, &below, &fetched, d);
+    const struct plan *from = !count ? game : draw(d, 2) ? &fetched : &below;
     CHECK_OK(planner_early(t, from, tiers, draw(d, 2), &moved, &is_found, &err), &err);
     judge(program, t, tiers, game, false);
     if (is_found) {
@@ -186,6 +215,7 @@ static void judge_all(const struct exec_program *program, const struct trace *t,
         judge_mutants(program, t, tiers, &moved, d);
     }
     plan_fini(&below);
+    plan_fini(&fetched);
     plan_fini(&moved);
 }
 
