@@ -31,7 +31,7 @@ static enum ebb_status library(struct kernel_context *c, struct cuda_dnn **dnn,
     if (!c->convolutions) {
         struct cuda_convolutions *s;
         EBB_TRY(ebb_new(&s, 1, sizeof *s, err));
-        enum ebb_status status = cuda_dnn_open(&s->dnn, c->stream, err);
+        enum ebb_status status = cuda_dnn_open(&s->dnn, c->profile, c->stream, err);
         if (status != EBB_OK) {
             ebb_free(s);
             return status;
@@ -253,10 +253,10 @@ uint64_t cuda_conv_version(const struct kernel_context *c)
     return c->convolutions ? cuda_dnn_version(c->convolutions->dnn) : 0;
 }
 
-enum ebb_status cuda_conv_rows(const struct kernel_context *c, kernel_row_sink *add, void *to,
-                               struct ebb_error *err)
+enum ebb_status cuda_conv_rows(const struct kernel_context *c, bool measures, kernel_row_sink *add,
+                               void *to, struct ebb_error *err)
 {
-    return c->convolutions ? cuda_dnn_rows(c->convolutions->dnn, add, to, err) : EBB_OK;
+    return c->convolutions ? cuda_dnn_rows(c->convolutions->dnn, measures, add, to, err) : EBB_OK;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */

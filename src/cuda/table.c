@@ -540,8 +540,9 @@ static const char *table_identity(struct kernel_context *c)
     at = snprintf(c->identity, sizeof c->identity, "%.100s, %d multiprocessors, cuBLASLt %" PRIu64,
                   facts.name, facts.multiProcessorCount, cuda_products_version(c->products));
     if (cuda_conv_version(c))
-        at += snprintf(c->identity + at, sizeof c->identity - (size_t)at, ", cuDNN %" PRIu64,
-                       cuda_conv_version(c));
+        at += snprintf(c->identity + at, sizeof c->identity - (size_t)at,
+                       ", cuDNN %" PRIu64 " (%016" PRIx64 ")", cuda_conv_version(c),
+                       profile_hash(c->profile, "cudnn"));
     snprintf(c->identity + at, sizeof c->identity - (size_t)at, ", algorithms %016" PRIx64,
              profile_hash(c->profile, "cublaslt"));
     return c->identity;
@@ -551,7 +552,7 @@ static enum ebb_status table_algorithms(struct kernel_context *c, bool measures,
                                         kernel_row_sink *add, void *to, struct ebb_error *err)
 {
     EBB_TRY(cuda_products_rows(c->products, measures, add, to, err));
-    return cuda_conv_rows(c, add, to, err);
+    return cuda_conv_rows(c, measures, add, to, err);
 }
 
 const struct kernel_table kernel_cuda = {

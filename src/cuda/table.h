@@ -33,7 +33,7 @@ enum ebb_status cuda_conv_run(struct kernel_context *c, const struct kernel_conv
                               const struct kernel_args *args, struct ebb_error *err);
 void cuda_conv_close(struct kernel_context *c);
 uint64_t cuda_conv_version(const struct kernel_context *c); /* of the library; 0: not loaded */
-enum ebb_status cuda_conv_rows(const struct kernel_context *c, kernel_row_sink *add, void *to,
-                               struct ebb_error *err); /* kernel_table.algorithms */
+enum ebb_status cuda_conv_rows(const struct kernel_context *c, bool measures, kernel_row_sink *add,
+                               void *to, struct ebb_error *err); /* kernel_table.algorithms */
 
 #endif
