@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "base/str.h"
 
 /* Read-only view of a file: mapped when it is a regular file, read otherwise (pipes, "-" = stdin).
  */
@@ -49,5 +50,8 @@ bool ebb_read_all(int fd, void *data, size_t n);
 
 enum ebb_status ebb_file_mkdirs(const char *path,
                                 struct ebb_error *err); /* like mkdir -p, 0777 & umask */
+/* Appends ${XDG_CACHE_HOME:-~/.cache}/ebb, which is there afterwards: what can be made again, and what
+ * this machine remembers. */
+enum ebb_status ebb_file_cache_folder(struct ebb_str *folder, struct ebb_error *err);
 
 #endif

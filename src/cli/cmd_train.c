@@ -414,6 +414,13 @@ static int train(struct cli_train_session *s)
                 "update %" PRId64 " at %s: memory.reserve allows %" PRIu64 "\n",
                 st.beyond_bytes, st.beyond_update, st.beyond_op ? st.beyond_op : "no op",
                 st.allowed_bytes);
+    if (train_trial_remember(s->trial, &s->next_reserve, &err) != EBB_OK)
+        fprintf(stderr, "ebb: warning: %s\n", err.message);
+    else if (s->next_reserve)
+        fprintf(stderr,
+                "ebb: note: memory.reserve: auto allows %" PRIu64 " bytes from the next start on "
+                "(%s)\n",
+                s->next_reserve, st.reserve_file);
     if (o->is_json)
         cli_train_json(s, &st, hash);
     else

@@ -37,6 +37,7 @@ struct cli_train_session { /* one run of the command */
     struct train_events *events;
     struct ebb_progress *progress;
     const char *status;
+    uint64_t next_reserve; /* memory.reserve: auto: what the next start allows; 0: as this one */
 };
 
 /* The last line: its keys are relied on by other tools. */

@@ -55,6 +55,12 @@ void cli_train_json(const struct cli_train_session *s, const struct train_state 
         ebb_jsonw_key_int(w, "beyond_update", st->beyond_update);
         ebb_jsonw_key_string(w, "beyond_op", st->beyond_op);
         ebb_jsonw_key_uint(w, "samples", st->samples);
+        ebb_jsonw_key_uint(w, "allowed_bytes", st->allowed_bytes);
+    }
+    if (st->reserve_file) {
+        ebb_jsonw_key_uint(w, "next_allowed_bytes",
+                           s->next_reserve ? s->next_reserve : st->allowed_bytes);
+        ebb_jsonw_key_string(w, "reserve_file", st->reserve_file);
     }
     if (st->device_reserve_bytes) {
         ebb_jsonw_key_uint(w, "device_reserve_bytes", st->device_reserve_bytes);

@@ -17,13 +17,9 @@ enum { BLOCK_BYTES = 65536, SMALL_BYTES = 1 << 20 };
 enum ebb_status data_cache_folder(const struct data_set *set, struct ebb_str *folder,
                                   struct ebb_error *err)
 {
-    const char *home = getenv("HOME"), *xdg = getenv("XDG_CACHE_HOME");
-    if (set->cache)
-        ebb_str_add(folder, set->cache);
-    else if (xdg && xdg[0] == '/')
-        ebb_str_printf(folder, "%s/ebb", xdg);
-    else
-        ebb_str_printf(folder, "%s/.cache/ebb", home && home[0] == '/' ? home : "/tmp");
+    if (!set->cache)
+        return ebb_file_cache_folder(folder, err);
+    ebb_str_add(folder, set->cache);
     EBB_TRY(ebb_str_status(folder, err));
     return ebb_file_mkdirs(folder->data, err);
 }

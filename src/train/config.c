@@ -97,7 +97,7 @@ static const struct ebb_key memory_rows[] = {
          "a thread compares the memory of the process with what is accounted for"),
     ROW("reserve", BYTES, config.wishes.reserve_bytes,
         "what it may take besides before the monitor warns", .words = "auto", .bounds = "> 0",
-        .allowed = "bytes with a unit (32MiB)"),
+        .allowed = "bytes with a unit (32MiB), or auto"),
     ROW("gradients", WORD, config.wishes.gradients,
         "fused: each is used up at once; separate: all are kept; overlay: in the place of weights",
         .words = "auto fused separate overlay"),

@@ -69,7 +69,9 @@ struct train_wishes {
     enum train_wish hybrid_adam; /* off: the host runs all updates; else it shares them */
     enum train_wish tiling;      /* on: weights of linear layers lie in blocks of rows */
     enum train_wish monitor, tracer_monitor; /* one switch under two names */
-    uint64_t reserve_bytes; /* what the process may take besides, for the monitor; 0: 32 MiB */
+    /* What the process may take besides, for the monitor; 0: 32 MiB; UINT64_MAX: what earlier starts
+     * saw (reserve.c). */
+    uint64_t reserve_bytes;
     enum train_gradients gradients;
     double gpu_ratio, cpu_ratio; /* budget and host as parts of the machine; 0: not given */
     bool has_warmup, has_margin; /* the next two are given */
@@ -433,7 +435,8 @@ struct train_state { /* where a trial stands, and what it cost so far */
     /* With memory.with_async_mem_monitor: most anonymous memory, most that is accounted for, most
      * beyond it at one instant, and where that was. */
     uint64_t observed_bytes, accounted_bytes, beyond_bytes, samples;
-    uint64_t allowed_bytes; /* that may be beyond: memory.reserve */
+    uint64_t allowed_bytes;   /* that may be beyond: memory.reserve */
+    const char *reserve_file; /* reserve: auto: where it is remembered; else NULL */
     int64_t beyond_update;
     const char *beyond_op, *beyond_label; /* NULL: between runs */
     uint64_t buffer_bytes;                /* data held outside the budget: set, loader, staging */
@@ -444,6 +447,10 @@ struct train_state { /* where a trial stands, and what it cost so far */
 /* What is said of the i-th of them; NULL: only the first few are named. */
 const char *train_trial_bad_sample(const struct train_trial *trial, size_t i);
 void train_trial_state(const struct train_trial *trial, struct train_state *state);
+/* memory.reserve: auto: where more was seen beyond what is accounted for than the reserve, the next
+ * start allows *next_bytes; 0: nothing is to be remembered. Nothing of this run changes. */
+enum ebb_status train_trial_remember(struct train_trial *trial, uint64_t *next_bytes,
+                                     struct ebb_error *err);
 int64_t train_trial_updates(const struct train_trial *trial); /* as in the state, at no cost */
 /* The floor of the training programs (computed when first asked for). */
 enum ebb_status train_trial_floor(struct train_trial *trial, uint64_t *floor_bytes,

@@ -527,8 +527,10 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     if (t->options.is_dry)
         return EBB_OK;
     EBB_TRY(check_machine(t, err));
-    if (c->wishes.monitor == TRAIN_ON || c->wishes.tracer_monitor == TRAIN_ON)
+    if (c->wishes.monitor == TRAIN_ON || c->wishes.tracer_monitor == TRAIN_ON) {
+        EBB_TRY(train_reserve_recall(t, err));
         EBB_TRY(train_monitor_start(&t->monitor, err));
+    }
     EBB_TRY(train_engine_reserve(t->engine, err));
     if (t->set)
         EBB_TRY(train_stage(t, err));
@@ -557,8 +559,10 @@ enum ebb_status train_trial_create(struct train_trial **trial, const struct trai
 
 void train_trial_destroy(struct train_trial *t)
 {
+    uint64_t next;
     if (!t)
         return;
+    (void)train_trial_remember(t, &next, NULL); /* whoever wants to know asked before */
     train_monitor_stop(t->monitor);
     train_recall(t);
     data_loader_destroy(t->loader);
@@ -672,8 +676,8 @@ static void tell_sight(const struct train_trial *t, struct train_state *state)
     state->beyond_bytes = sight.beyond_bytes;
     state->samples = sight.samples;
     state->beyond_update = sight.update;
-    state->allowed_bytes =
-        t->config.wishes.reserve_bytes ? t->config.wishes.reserve_bytes : TRAIN_RESERVE;
+    state->allowed_bytes = t->allowed_bytes;
+    state->reserve_file = t->reserve_file;
     if (sight.trace && sight.op < sight.trace->op_count) {
         state->beyond_op = sight.trace->ops[sight.op].kind->name;
         state->beyond_label = trace_label(sight.trace, &sight.trace->ops[sight.op]);

@@ -77,6 +77,8 @@ struct train_trial {
     /* reports */
     struct exec_report total;
     struct train_monitor *monitor; /* NULL: nobody asked */
+    uint64_t allowed_bytes;        /* beyond what is accounted for: memory.reserve */
+    const char *reserve_file;      /* reserve: auto: where it is remembered (reserve.c) */
     uint64_t times[TRAIN_TIMES], update_ns;
     size_t time_count;
     uint64_t wait_ns, busy_ns;
@@ -111,6 +113,9 @@ void train_position(const struct train_trial *trial, struct data_position *posit
 void train_loader_stats(const struct train_trial *trial, struct data_stats *stats);
 /* What is loaded ahead is waited for and forgotten: before the loader is moved or goes. */
 void train_recall(struct train_trial *trial);
+
+/* What may be beyond, from the file or as an earlier start remembered it (reserve.c). */
+enum ebb_status train_reserve_recall(struct train_trial *trial, struct ebb_error *err);
 
 /* What fill and read work on during one run. */
 struct train_pass {

@@ -112,7 +112,32 @@ trained --set memory.with_async_mem_monitor=false
 [[ $out != *observed_bytes* ]] || fail "a monitor that nobody asked for: $out"
 refused 2 "which says the other" --with_async_mem_monitor --set memory.mem_tracer.use_async_mem_monitor=false
 refused 2 "memory.reserve: does nothing without the monitor" --set memory.reserve=1MiB
-refused 1 "memory.reserve: valid, but this build cannot run it yet" --with_async_mem_monitor --set memory.reserve=auto
+
+# reserve: auto: what was seen beyond is allowed from the next start on, whatever its budget; nothing else changes
+export XDG_CACHE_HOME=$PWD/cache
+watched=(--with_async_mem_monitor --set memory.reserve=auto)
+trained "${watched[@]}"
+is allowed_bytes -eq $((32 << 20)) "reserve: auto, nothing remembered"
+is next_allowed_bytes -eq $((32 << 20)) "reserve: auto, nothing remembered"
+remembered=$(value reserve_file | tr -d '"')
+[[ $remembered == "$PWD"/cache/ebb/reserve-cpu-* ]] || fail "reserve: auto remembers in $remembered"
+[ ! -e "$remembered" ] || fail "reserve: auto remembers that there was nothing"
+printf 'ebb-device 1\nkind cpu\nfact reserve_bytes 4096\nend\n' >"$remembered" # a machine where less was seen
+trained "${watched[@]}"
+is allowed_bytes -eq 4096 "reserve: auto, remembered"
+contains err "more than is accounted for, in update"
+contains err "memory.reserve: auto allows"
+next=$(value next_allowed_bytes)
+[ "$next" -gt "$(value beyond_bytes)" ] || fail "the next reserve is $next, seen were $(value beyond_bytes)"
+trained "${watched[@]}" --budget "$budget" --host 8MiB
+is allowed_bytes -eq "$next" "reserve: auto, the next start, in a budget"
+trained "${watched[@]}"
+is allowed_bytes -eq "$next" "reserve: auto, the next start"
+[[ $err != *"accounted for"* ]] || fail "a warning with the reserve that was remembered: $err"
+trained --with_async_mem_monitor
+is allowed_bytes -eq $((32 << 20)) "no reserve said"
+echo broken >"$remembered"
+refused 2 "memory.reserve: auto, remembered by an earlier start (remove the file to begin anew)" "${watched[@]}"
 
 trained --default_chunk_size 64 --host 8MiB --budget $((state / 2))
 
@@ -215,7 +240,7 @@ tiled --host 32MiB --set memory.use_hybrid_adam=false
 expect 0 "$ebb" train head.yaml --json --updates 1 --with_tiling_linear --checkpoint begun
 tiled --resume begun --host 32MiB --budget $((tile_peak / 2))
 # outputs are not split, so a first loss is the same; files have the same tensors, and either can go on from the other's
-names() { find "$1" -name "$2" -exec head -c 20000 {} + | grep -ao '"[a-z0-9_.]*":{"dtype":"F32","shape":\[[0-9,]*\]' | sort; }
+names() { find "$1" -name "$2" -exec head -c 20000 {} + | grep -ao '"[a-z0-9_.]*": {"dtype": "F32", "shape": \[[0-9, ]*\]' | sort; }
 for file in weights.safetensors optimizer.safetensors; do
     [ -n "$(names whole $file)" ] || fail "no names in $file"
     [ "$(names whole $file)" = "$(names tiled $file)" ] || fail "tiled: other tensors in $file"

@@ -74,7 +74,6 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"memory.with_mem_saving_comm", "true", ONE_RANK, NULL},
     {"memory.mem_tracer.use_fake_dist", "true", ONE_RANK, NULL},
     {"memory.use_cpu_embedding", "true", ON_DEVICE, NULL},
-    {"memory.reserve", "auto", "nothing is remembered from one start to the next", NULL},
 };
 
 const size_t exp_unbuilt_count = sizeof exp_unbuilt_table / sizeof exp_unbuilt_table[0];
