@@ -327,7 +327,7 @@ static int check_costs(const struct train_config *config)
 {
     struct profile *profile = NULL;
     struct ebb_error err = {0};
-    bool is_gpu = config->device && strcmp(config->device, "cuda") == 0;
+    bool is_gpu = train_is_gpu(config->device);
     if (!config->costs)
         return -1;
     if (profile_load(config->costs, &profile, &err) != EBB_OK)

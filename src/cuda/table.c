@@ -559,6 +559,7 @@ const struct kernel_table kernel_cuda = {
     .device = "cuda",
     .profile = cuda_profile,
     .rewrites = "+head,+gate,+packed,+residual,+addend,+bias",
+    .is_last = true,
     .open = table_open,
     .close = table_close,
     .takes = table_takes,

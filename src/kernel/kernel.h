@@ -596,6 +596,7 @@ struct kernel_table {
     uint64_t sized; /* bit per family: need() looks at flops and bytes alone; its desc and types
                              may be NULL */
     const char *rewrites; /* on at the start, as changes of those of ops: "+head"; NULL: no other */
+    bool is_last;         /* choose() answers channels-last: tensors are joined and cut in it */
     enum ebb_status (*open)(struct kernel_context **context, struct device *device,
                             const struct profile *profile, int threads, struct ebb_error *err);
     void (*close)(struct kernel_context *context);
@@ -632,6 +633,10 @@ struct kernel_head {
 };
 
 extern const struct kernel_table kernel_cpu;
+/* A GPU (sm_90) that is not here and whose plug-in is not: answers takes, choose and need (T6). Its profile is the text of
+ * data/devices/nvidia-h200.txt. */
+extern const struct kernel_table kernel_paper;
+extern const char kernel_paper_h200[];
 /* The cpu's kernels on device far: operands are shifted by device_far_shift. */
 extern const struct kernel_table kernel_far;
 

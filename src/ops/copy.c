@@ -14,6 +14,8 @@ enum {
     ROW_SHUFFLE,
     ROW_CAST,
     ROW_UNIT,
+    ROW_CAT_LAST,
+    ROW_SLICE_LAST,
     ROW_COUNT
 };
 
@@ -206,16 +208,132 @@ static enum ebb_status run_cat(const struct tensor_call *c, struct ebb_error *er
     return EBB_OK;
 }
 
+/* ---- along channels that come last ------------------------------------------------------------
+ *
+ * A tensor with its channels in one block is rows of channels: joining and cutting them is copying
+ * parts of rows, and nothing is brought into the plain layout and back. */
+
+static bool is_last(const struct tensor_view *v)
+{
+    return v->rank >= 3 && v->block > 1 && v->block == v->dims[1] && tensor_is_dense(v);
+}
+
+/* Rows of the narrower one of two. */
+static void describe_rows(const struct tensor_view *narrow, int64_t to, int64_t from,
+                          struct kernel_nd *nd)
+{
+    nd->rank = 2;
+    nd->dims[0] = tensor_count(narrow) / narrow->dims[1];
+    nd->dims[1] = narrow->dims[1];
+    nd->stride[0][0] = to;
+    nd->stride[1][0] = from;
+    nd->stride[0][1] = nd->stride[1][1] = 1;
+}
+
+static enum ebb_status infer_cat_last(struct ops_infer *i, struct ebb_error *err)
+{
+    EBB_TRY(infer_cat(i, err));
+    for (size_t k = 0; k < i->in_count; k++)
+        if (!is_last(i->in[k]))
+            return ops_wrong(i, err, "channels must come last");
+    tensor_view_block(&i->out[0], (int)i->out[0].dims[1]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_cat_last(const struct tensor_call *c, struct ebb_error *err)
+{
+    const struct tensor_view *y = c->out;
+    unsigned char *to = tensor_call_out(c, 0);
+    for (uint32_t k = 0; k < c->input_count; k++) {
+        struct kernel_nd nd = {.rank = 0};
+        describe_rows(&c->in[k], y->dims[1], c->in[k].dims[1], &nd);
+        EBB_TRY(ops_move(c->call, KERNEL_FAMILY_COPY, &nd, y->dtype, tensor_call_in(c, k), y->dtype,
+                         to, err));
+        to += (size_t)c->in[k].dims[1] * tensor_dtype_bytes(y->dtype);
+    }
+    return EBB_OK;
+}
+
+struct part { /* channels */
+    int64_t begin, count;
+};
+
+static enum ebb_status infer_slice_last(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct part *a = i->attr;
+    struct tensor_view y = *i->in[0];
+    if (!is_last(&y) || a->begin < 0 || a->count < 1 || a->count > y.dims[1] - a->begin)
+        return ops_wrong(i, err, "a part of channels that come last is needed");
+    y.dims[1] = a->count;
+    ops_out(i, y.dtype, y.rank, y.dims);
+    tensor_view_block(&i->out[0], (int)a->count);
+    i->bytes = 2.0 * (double)tensor_count(&y) * (double)tensor_dtype_bytes(y.dtype);
+    return EBB_OK;
+}
+
+static void describe_slice_last(const struct ops_views *v, void *desc)
+{
+    describe_rows(v->out, v->out->dims[1], v->in[0]->dims[1], desc);
+}
+
+static enum ebb_status run_slice_last(const struct tensor_call *c, struct ebb_error *err)
+{
+    const struct part *a = c->attr;
+    const unsigned char *from = tensor_call_in(c, 0);
+    struct kernel_nd nd = {.rank = 0};
+    describe_rows(c->out, c->out->dims[1], c->in[0].dims[1], &nd);
+    from += (size_t)a->begin * tensor_dtype_bytes(c->out->dtype);
+    return ops_move(c->call, KERNEL_FAMILY_COPY, &nd, c->out->dtype, from, c->out->dtype,
+                    tensor_call_out(c, 0), err);
+}
+
+static void grad_slice_last(struct ops_backward *b)
+{
+    const struct part *a = b->attr;
+    struct ops_ranges r = {.v = {{1, a->begin, a->begin + a->count, 1}}, .count = 1};
+    b->gin[0] = ops_unslice(b->session, b->gout[0], &r, tensor_view_of(b->session, b->in[0]));
+}
+
+static tensor_id channels_of(struct tensor_session *s, tensor_id x, int64_t begin, int64_t count)
+{
+    struct part attr = {begin, count};
+    return is_last(tensor_view_of(s, x)) ? ops_emit(s, &rows[ROW_SLICE_LAST], &attr, 1, &x)
+                                         : ops_slice_dim(s, x, 1, begin, begin + count, 1);
+}
+
+static bool can_join_last(const struct tensor_session *s, const tensor_id *in, size_t count,
+                          int dim)
+{
+    int64_t total = 0;
+    if (!ops_table(s)->is_last || dim != 1)
+        return false;
+    for (size_t k = 0; k < count; k++) {
+        if (!in[k].v || !is_last(tensor_view_of(s, in[k])))
+            return false;
+        total += tensor_view_of(s, in[k])->dims[1];
+    }
+    return total <= UINT16_MAX;
+}
+
 tensor_id ops_cat(struct tensor_session *s, const tensor_id *in, size_t count, int dim)
 {
     int64_t attr = dim;
-    return ops_emit(s, &rows[ROW_CAT], &attr, count, in);
+    bool is_joined = tensor_status(s, NULL) == EBB_OK && can_join_last(s, in, count, dim);
+    return ops_emit(s, &rows[is_joined ? ROW_CAT_LAST : ROW_CAT], &attr, count, in);
+}
+
+static tensor_id build_cat(struct ops_build *b)
+{
+    const int64_t *dim = b->attr;
+    int rank = b->in_count ? tensor_view_of(b->s, b->in[0])->rank : 0;
+    return ops_cat(b->s, b->in, b->in_count, *dim < -rank ? (int)*dim : ops_wrap(*dim, rank));
 }
 
 bool ops_cat_parts(const struct tensor_session *s, tensor_id x, tensor_id *parts, size_t count)
 {
     struct tensor_node n = tensor_node_at(s, tensor_producer(s, x));
-    if (n.def != &rows[ROW_CAT] || n.input_count != count || *(const int64_t *)n.attr != 1)
+    bool is_cat = n.def == &rows[ROW_CAT] || n.def == &rows[ROW_CAT_LAST];
+    if (!is_cat || n.input_count != count || *(const int64_t *)n.attr != 1)
         return false;
     memcpy(parts, n.inputs, count * sizeof *parts);
     return true;
@@ -234,6 +352,8 @@ static void grad_cat(struct ops_backward *b)
         bool is_part = is_joined && tensor_view_of(b->session, parts[k])->dims[1] == n;
         if (b->needs[k] && is_part)
             b->gin[k] = parts[k];
+        else if (b->needs[k] && b->def == &rows[ROW_CAT_LAST])
+            b->gin[k] = channels_of(b->session, b->gout[0], at, n);
         else if (b->needs[k])
             b->gin[k] = ops_slice_dim(b->session, b->gout[0], dim, at, at + n, 1);
         at += n;
@@ -473,7 +593,15 @@ static const struct ops_def rows[ROW_COUNT] = {
     [ROW_CAT] = {OPS_PRIMITIVE("cat", 1, TENSOR_PORTS, infer_cat, COPY, describe_whole, grad_cat),
                  .run = run_cat, .attr_bytes = sizeof(int64_t), .fields = dim_fields,
                  .strided = ~UINT64_C(0), .blocked = ~UINT64_C(0), .blocked_out = 1,
-                 .takes_block = cat_takes_block},
+                 .takes_block = cat_takes_block, .build = build_cat},
+    [ROW_CAT_LAST] = {OPS_PRIMITIVE("cat_last", 1, TENSOR_PORTS, infer_cat_last, COPY,
+                                    describe_whole, grad_cat),
+                      .run = run_cat_last, .attr_bytes = sizeof(int64_t), .is_layout_own = true,
+                      .is_internal = true},
+    [ROW_SLICE_LAST] = {OPS_PRIMITIVE("slice_last", 1, 1, infer_slice_last, COPY,
+                                      describe_slice_last, grad_slice_last),
+                        .run = run_slice_last, .attr_bytes = sizeof(struct part),
+                        .is_layout_own = true, .is_internal = true},
     [ROW_STACK] = {OPS_COMPOSITE("stack", 1, TENSOR_PORTS, build_stack),
                    OPS_ATTR(int64_t, dim_fields, NULL)},
     [ROW_PAD] = {OPS_PRIMITIVE("pad", 1, 1, infer_pad, COPY, describe_whole, grad_pad),

@@ -130,7 +130,7 @@ static const struct ebb_key memory_rows[] = {
         "elements of optimizer state that come and go together; default: 1048576, on a GPU "
         "16777216, or a quarter",
         .bounds = "> 0, <= 1073741824"),
-    ROW("device", TEXT, config.device, "where steps run", .words = "cpu cuda far"),
+    ROW("device", TEXT, config.device, "where steps run", .words = "cpu cuda far nvidia-h200"),
     ROW("costs", TEXT, config.costs, "profile whose times and links decide", .flags = 0),
     ROW("threads", INT, threads, "of kernels", .bounds = "> 0, <= 1024"),
     ROW("rewrites", TEXT, config.rewrites,

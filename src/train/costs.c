@@ -74,6 +74,11 @@ size_t train_costs_fitted(const struct trace *t, const struct profile *profile,
     return count;
 }
 
+bool train_is_gpu(const char *device)
+{
+    return device && strcmp(device, "cpu") != 0 && strcmp(device, "far") != 0;
+}
+
 enum ebb_status train_device_answers(const char *device, const char *costs, int threads,
                                      void **backend, struct profile **profile,
                                      struct ebb_error *err)
@@ -122,12 +127,23 @@ void train_times_destroy(struct train_times *times)
     ebb_free(times);
 }
 
-uint64_t train_times_total(const struct train_times *times)
+uint64_t train_times_total(const struct train_times *times, size_t first)
 {
     uint64_t ns = 0;
-    for (size_t i = 0; i < times->count; i++)
+    for (size_t i = first; i < times->count; i++)
         ns += times->samples[i].ns;
     return ns;
+}
+
+void train_times_scale(struct train_times *times, size_t first, double factor)
+{
+    for (size_t i = first; i < times->count; i++)
+        times->samples[i].ns = (uint64_t)((double)times->samples[i].ns * factor);
+}
+
+size_t train_times_count(const struct train_times *times)
+{
+    return times->count;
 }
 
 bool train_times_chosen(const struct train_times *times)

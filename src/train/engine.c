@@ -38,6 +38,11 @@ static enum ebb_status open_below(struct train_engine *e, struct ebb_error *err)
 static enum ebb_status open_place(struct train_engine *e, struct ebb_error *err)
 {
     EBB_TRY(train_place_find(e->options.device, &e->place, err));
+    if (e->place.is_paper && !e->options.is_dry)
+        return ebb_fail(err, EBB_EINPUT,
+                        "device %s is a kind of GPU to plan for (explain, plan, model trace); "
+                        "where there is one, say device: cuda",
+                        e->options.device);
     const char *profile = e->place.kernels->profile;
     if (!e->options.costs && profile) {
         EBB_TRY(

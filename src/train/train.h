@@ -365,8 +365,11 @@ enum ebb_status train_trial_reprice(struct train_trial *trial, const char *profi
                                     double *overhead, struct ebb_error *err);
 /* What op_ns of a repetition says. */
 void train_times_note(struct train_times *times, const struct trace *trace, const uint64_t *op_ns);
-bool train_times_chosen(const struct train_times *times);    /* there are algorithms among them */
-uint64_t train_times_total(const struct train_times *times); /* of all ops so far */
+bool train_times_chosen(const struct train_times *times);  /* there are algorithms among them */
+size_t train_times_count(const struct train_times *times); /* measurements so far */
+/* Of those from `first` on: their sum; each times a factor. */
+uint64_t train_times_total(const struct train_times *times, size_t first);
+void train_times_scale(struct train_times *times, size_t first, double factor);
 /* Tells which algorithms the trial's kernels chose (profile.h) or, where it measures, which are the fastest. A trial with such a
  * profile takes them: results have the bits of its algorithms. */
 enum ebb_status train_trial_algorithms(struct train_trial *trial, bool measures,
@@ -613,6 +616,8 @@ struct train_fitted {
 size_t train_trial_fitted(const struct train_trial *trial, struct train_fitted *list, size_t room,
                           uint64_t *all_ns);
 
+/* "cuda", or a kind of GPU that need not be here ("nvidia-h200"). */
+bool train_is_gpu(const char *device);
 /* Kernels of a device that need not be there: they answer what they need and take, and run nothing. *profile is what they answer
  * by; both are the caller's (ops_backend_destroy first). costs: path of a profile; NULL: the device's own. */
 enum ebb_status train_device_answers(const char *device, const char *costs, int threads,

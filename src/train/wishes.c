@@ -72,7 +72,7 @@ static void check_ratios(const struct checking *c)
 {
     const struct train_config *config = c->config;
     const struct train_wishes *w = &config->wishes;
-    bool is_cpu = !config->device || strcmp(config->device, "cuda") != 0;
+    bool is_cpu = !train_is_gpu(config->device);
     if (w->gpu_ratio > 0 && ebb_doc_given(c->map, "budget"))
         wrong_tracer(c, "overall_gpu_mem_ratio", "found beside budget, allowed: only one of them");
     if (w->gpu_ratio > 0 && !is_cpu)
@@ -108,7 +108,7 @@ static void check_host(const struct checking *c)
     if (config->host_bytes == 0 && w->cpu_ratio <= 0)
         wrong(c, "use_hybrid_adam",
               "is about updates of state in host memory, allowed with host > 0");
-    if (config->device && strcmp(config->device, "cuda") == 0)
+    if (train_is_gpu(config->device))
         wrong(c, "use_hybrid_adam",
               "gives updates to the host, whose bits are not those of device cuda, allowed with "
               "device: cpu or far");
@@ -116,6 +116,13 @@ static void check_host(const struct checking *c)
         wrong(c, "use_hybrid_adam",
               "found false, which says where all state lives, allowed without policy and "
               "mem_tracer ratios");
+}
+
+/* A GPU copies from and to pinned memory. */
+static void check_gpu(const struct checking *c)
+{
+    if (train_is_gpu(c->config->device) && c->config->file_bytes)
+        wrong(c, "file", "a GPU has no file tier, allowed with device: cpu or far; give it host");
 }
 
 /* Parts of the budget that state may have. */
@@ -195,6 +202,7 @@ void train_wishes_check(struct ebb_reading *reading, const struct ebb_path *path
     check_ratios(&c);
     check_links(&c);
     check_host(&c);
+    check_gpu(&c);
     check_caps(&c);
     check_always(&c);
     const struct train_wishes *w = &config->wishes;

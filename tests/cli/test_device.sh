@@ -83,6 +83,22 @@ for word in ebb_cuda.so EBB_PLUGIN_PATH "ninja -C build ebb_cuda" docs/gpu.md; d
     checks=$((checks + 1))
     [[ $out == *"$word"* ]] || fail "a missing plug-in: no word of $word: $out"
 done
+# A kind of GPU that is not here, without its plug-in: plans, and which times are only fitted; nothing trains there.
+ebb_alone() {
+    checks=$((checks + 1))
+    out=$(env -u EBB_PLUGIN_PATH alone/ebb "$@" 2>&1 </dev/null)
+}
+ebb_alone explain gpt.yaml --device nvidia-h200 || fail "explain for a kind: $out"
+[[ $out == *"Times are measured for 0 % of the step and fitted for the rest:"*layer_norm_grad_add* ]] || fail "no word of fitted times: $out"
+ebb_alone plan gpt.yaml --device nvidia-h200 --planner floor --ratio 0.7 || fail "plan for a kind: $out"
+ebb_alone model trace gpt2_124M --set layers=1 --batch 2 --device nvidia-h200 -o h200.trace --json || fail "trace for a kind: $out"
+[ "$(value baseline_bytes)" -gt 100000000 ] || fail "a trace for a kind: $out"
+ebb_alone train gpt.yaml --device nvidia-h200 --updates 1
+[[ $? -eq 2 && $out == *"kind of GPU to plan for"*"device: cuda"* ]] || fail "training on a kind: $out"
+ebb_alone explain gpt.yaml --device nvidia-h200 --file 8MiB
+[[ $? -eq 2 && $out == *"no file tier"* ]] || fail "a GPU with a file tier: $out"
+ebb_alone explain gpt.yaml --device nvidia-h100
+[[ $? -eq 2 && $out == *"allowed: cpu, cuda, far, nvidia-h200"* ]] || fail "an unknown kind: $out"
 # Files of two devices make no profile.
 sed 's/memory: {/memory: {device: far, /' gpt.yaml >far.yaml
 run 2 device measure gpt.yaml far.yaml -o both.device
