@@ -226,8 +226,21 @@ ZOO = [
 ]
 
 
+def dense(ebb):
+    """Joined channels: DenseNet-121, 64 images as bytes from a file."""
+    path, rows = pictures(), []
+    more = ("--updates", "50", "--set", "model.name=densenet121", "--set", "hyperparameters.global_batch_size=64")
+    for budget in ("unlimited", "2GiB"):
+        rows.append(train(ebb, path, *more, "--budget", budget))
+        show("densenet121 " + budget, rows[-1])
+    same("densenet121", rows)
+
+
 def zoo(ebb):
+    wanted = os.environ.get("ZOO")
     for name, options, task, data, batch, precision in ZOO:
+        if wanted and name not in wanted.split(","):
+            continue
         with open(name + ".yaml", "w") as f:
             f.write(f"description: {name}\nentrypoint: ebb:{task}\n" + (f"data: {data}\n" if data else "") +
                     f"model: {{name: {name}{', ' + options if options else ''}}}\nhyperparameters: {{global_batch_size: {batch}}}\n"
@@ -248,7 +261,7 @@ def zoo(ebb):
 
 
 PARTS = {"check": check, "fused": fused, "measure": measure, "gpt2": gpt2, "same": everything, "images": images, "xl": xl, "curves": curves,
-         "zoo": zoo, "big": big, "bench": bench}
+         "dense": dense, "zoo": zoo, "big": big, "bench": bench}
 
 
 def main():
