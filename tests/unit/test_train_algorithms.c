@@ -76,7 +76,7 @@ enum ebb_status train_place_find(const char *name, struct train_place *place, st
     toy.need = toy_need;
     toy.identity = toy_identity;
     toy.algorithms = toy_algorithms;
-    *place = (struct train_place){&device_cpu, &toy, "toy"};
+    *place = (struct train_place){&device_cpu, &toy, "toy", false};
     return EBB_OK;
 }
 

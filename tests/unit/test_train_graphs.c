@@ -75,8 +75,8 @@ enum ebb_status train_place_find(const char *name, struct train_place *place, st
     tight_table.capture_end = tight_capture_end;
     tight_table.graph_launch = tight_graph_launch;
     tight_table.graph_free = tight_graph_free;
-    *place = name ? (struct train_place){&tight_table, &kernel_far, "cpu"}
-                  : (struct train_place){&device_cpu, &kernel_cpu, "cpu"};
+    *place = name ? (struct train_place){&tight_table, &kernel_far, "cpu", false}
+                  : (struct train_place){&device_cpu, &kernel_cpu, "cpu", false};
     return EBB_OK;
 }
 

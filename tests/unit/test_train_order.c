@@ -20,8 +20,8 @@ static struct ebb_error err;
 enum ebb_status train_place_find(const char *name, struct train_place *place, struct ebb_error *e)
 {
     (void)e;
-    *place = name ? (struct train_place){late_device(), &kernel_far, "cpu"}
-                  : (struct train_place){&device_cpu, &kernel_cpu, "cpu"};
+    *place = name ? (struct train_place){late_device(), &kernel_far, "cpu", false}
+                  : (struct train_place){&device_cpu, &kernel_cpu, "cpu", false};
     return EBB_OK;
 }
 
