@@ -124,7 +124,6 @@ struct exec_options {
     void *below_context;   /* of kernels that the host runs in tier 1 */
     /* Images: called with `context` behind the last step of a run, on the way or in a capture. */
     enum ebb_status (*finish)(void *context, struct ebb_error *err);
-    bool is_eager; /* images: never captured */
     const struct exec_io *io;
     struct exec_log *log; /* NULL: none */
 };

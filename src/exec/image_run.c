@@ -320,8 +320,8 @@ static enum ebb_status find_graph(struct exec_image *image, struct device_graph 
 static enum ebb_status run_all(struct exec_image *image, struct ebb_error *err)
 {
     const struct device_table *d = image->device->table;
-    bool is_eager = !d->capture_begin || image->o.is_eager || image->runs == 0 ||
-                    image->graph_most == 0 || image->is_timed;
+    bool is_eager =
+        !d->capture_begin || image->runs == 0 || image->graph_most == 0 || image->is_timed;
     struct device_graph *graph = NULL;
     if (!is_eager)
         EBB_TRY(find_graph(image, &graph, err));
