@@ -60,6 +60,13 @@ static enum ebb_status watch(struct cli_train_session *s, struct ebb_error *err)
     const struct exp_searcher *searcher = &s->file->exp.searcher;
     const struct train_metric *m = find_metric(s, searcher->metric);
     EBB_TRY(watch_early(s, err));
+    if (s->o->checkpoint && !m && !s->has_no_best) {
+        fprintf(stderr,
+                "ebb: note: searcher.metric is %s, which validation does not measure: the best "
+                "checkpoint is not kept\n",
+                searcher->metric);
+        s->has_no_best = true;
+    }
     if (!s->o->checkpoint || !m ||
         !train_trial_watch(s->trial, TRAIN_WATCH_BEST, m->value, searcher->smaller_is_better))
         return EBB_OK;

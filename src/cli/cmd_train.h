@@ -28,7 +28,7 @@ struct cli_train_session { /* one run of the command */
     int64_t target;       /* updates */
     double loss;          /* mean over the batches of the last update */
     struct train_metrics metrics;
-    bool has_warned, is_resumed;
+    bool has_warned, is_resumed, has_no_best; /* has_no_best: told that there is none */
     struct exp_early_stopping early; /* of --patience, or of the file */
     bool is_over;                    /* patience is at its end */
     int lock;                        /* of the folder of checkpoints; -1: not taken */

@@ -446,6 +446,23 @@ static void say_nearest(const struct tensor_weights *w, const char *name, struct
     }
 }
 
+/* Every pattern fits an item of the model, or a tensor of the file that the model has not. */
+static enum ebb_status check_fresh(const struct tensor_weights *w,
+                                   const struct tensor_wanted *wanted, size_t count,
+                                   const char *const *fresh, size_t fresh_count,
+                                   struct ebb_error *err)
+{
+    for (size_t k = 0; k < fresh_count; k++) {
+        bool fits = is_used(w, fresh[k]);
+        for (size_t i = 0; i < count && !fits; i++)
+            fits = tensor_pattern_fits(fresh[k], wanted[i].name);
+        if (!fits)
+            return ebb_fail(err, EBB_EINPUT, "fresh %s: no item of the model has such a name",
+                            fresh[k]);
+    }
+    return EBB_OK;
+}
+
 enum ebb_status tensor_weights_check(const struct tensor_weights *w, const char *path,
                                      const struct tensor_wanted *wanted, size_t count,
                                      const char *const *fresh, size_t fresh_count,
@@ -455,6 +472,7 @@ enum ebb_status tensor_weights_check(const struct tensor_weights *w, const char 
     struct ebb_strmap names;
     size_t missing = 0, other = 0, unexpected = 0;
     char have[96], want[96];
+    EBB_TRY(check_fresh(w, wanted, count, fresh, fresh_count, err));
     ebb_strmap_init(&names);
     enum ebb_status status = EBB_OK;
     for (size_t i = 0; i < count && status == EBB_OK; i++) {

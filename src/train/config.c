@@ -255,6 +255,9 @@ static void read_groups(const struct section *s)
         struct train_group *group = &c->groups[c->group_count++];
         *group = (struct train_group){.lr = NAN, .weight_decay = NAN};
         ebb_keys_read(s->reading, &section, &at, list->items[i], list->items[i], group);
+        if (group->match_count && isnan(group->lr) && isnan(group->weight_decay))
+            ebb_reading_error(s->reading, &at, list->items[i],
+                              "a group that changes nothing, allowed: lr, weight_decay or both");
     }
 }
 

@@ -324,4 +324,29 @@ expect 0 "$ebb" train sequences.yaml --updates 60 --set hyperparameters.global_b
 grep -q perplexity out && fail "a perplexity of classes"
 expect 0 "$ebb" eval sequences.yaml -w sequences.npz --confusion confusion.csv
 contains out "validation_accuracy        1"
+
+# class by class, counted again from the answers
+expect 0 "$ebb" train sequences.yaml --updates 2 --set opt.lr=0.001 --no-validation --export-weights few.npz
+expect 0 "$ebb" eval sequences.yaml -w few.npz --answers answers.csv --confusion confusion.csv --json
+python3 - <<'PY' || fail "numbers of classes: $(head -c 400 out)"
+import csv, json
+said = json.load(open("out"))
+rows = [(int(r["wanted"]), int(r["answered"])) for r in csv.DictReader(open("answers.csv"))]
+n = len(said["classes"])
+matrix = [[sum(r == (w, a) for r in rows) for a in range(n)] for w in range(n)]
+assert said["confusion"] == matrix and len(rows) == said["samples"] == 64
+assert [[int(v) for v in line.split(",")[1:]] for line in open("confusion.csv").read().split()[1:]] == matrix
+assert abs(said["metrics"]["validation_accuracy"] - sum(w == a for w, a in rows) / 64) < 1e-9
+for k, c in enumerate(said["classes"]):
+    right, wanted, answered = matrix[k][k], sum(matrix[k]), sum(row[k] for row in matrix)
+    assert (c["right"], c["samples"], c["answered"]) == (right, wanted, answered)
+    for key, want in ("precision", right / answered if answered else None), ("recall", right / wanted if wanted else None), ("f1", 2 * right / (wanted + answered)):
+        assert (c[key] is None) == (want is None) and (want is None or abs(c[key] - want) < 1e-12), (key, c, want)
+PY
+
+# options that would do nothing
+wrong "fresh zzz*: no item of the model has such a name" "$ebb" train one_exp.yaml --updates 1 --init-weights one.npz --fresh 'zzz*'
+wrong "a group that changes nothing" "$ebb" train one_exp.yaml --updates 1 --set 'opt.groups=[{match: "fc.*"}]'
+expect 0 "$ebb" train one_exp.yaml --updates 2 --validate-every 1 --checkpoint none --set searcher.metric=validation_iou
+contains err "searcher.metric is validation_iou, which validation does not measure: the best checkpoint is not kept"
 finish
