@@ -29,10 +29,10 @@ struct cli_train_session { /* one run of the command */
     double loss;          /* mean over the batches of the last update */
     struct train_metrics metrics;
     bool has_warned, is_resumed, has_no_best; /* has_no_best: told that there is none */
-    struct exp_early_stopping early; /* of --patience, or of the file */
-    bool is_over;                    /* patience is at its end */
-    int lock;                        /* of the folder of checkpoints; -1: not taken */
-    bool made_store, made_csv;       /* by this run: gone again when it does not begin */
+    struct exp_early_stopping early;          /* of --patience, or of the file */
+    bool is_over;                             /* patience is at its end */
+    int lock;                                 /* of the folder of checkpoints; -1: not taken */
+    bool made_store, made_csv;                /* by this run: gone again when it does not begin */
     FILE *csv;
     struct train_events *events;
     struct ebb_progress *progress;

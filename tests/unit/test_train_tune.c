@@ -252,7 +252,7 @@ TEST(patterns_that_fit_nothing__are_mistakes)
         const char *from, *to, *message;
     } rows[] = {{"'layer1.*'", "'layr1.*'", "model.frozen: no item"},
                 {"match: 'fc.*'", "match: 'fd.*'", "opt.groups[0].match: no trained item"},
-                {"fresh: 'fc.*'", "fresh: 'fd.*'", "of another shape"}};
+                {"fresh: 'fc.*'", "fresh: 'fd.*'", "fresh fd.*: no item"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct ebb_error err = {0};
         struct tuning t;
