@@ -78,6 +78,7 @@ static struct train_trial *make_trial(struct mixup *m, const char *mixup, const 
                                   .hparams = ebb_doc_get(root, "hyperparameters"),
                                   .seed = 3};
     CHECK_OK(train_config_read(&m->arena, &source, &m->config, NULL, &err), &err);
+    m->config.device = getenv("EBB_TEST_DEVICE");
     m->config.budget_bytes = budget;
     m->config.threads = 1;
     CHECK_OK(train_trial_create(&trial, &m->config, NULL, &err), &err);

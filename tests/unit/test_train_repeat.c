@@ -38,6 +38,7 @@ static struct train_config config_of(const struct small *s, struct nn_config *ne
                              .average = true,
                              .seed = 7,
                              .budget_bytes = UINT64_MAX,
+                             .device = getenv("EBB_TEST_DEVICE"),
                              .threads = 2};
     CHECK_OK(nn_config_init(net, s->model, &err), &err);
     for (size_t i = 0; s->options[i]; i += 2)

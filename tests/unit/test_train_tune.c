@@ -126,6 +126,7 @@ static void configure(struct tuning *t, const char *text, uint64_t budget)
                                   .hparams = ebb_doc_get(root, "hyperparameters"),
                                   .seed = 1};
     CHECK_OK(train_config_read(&t->arena, &source, &t->config, NULL, &err), &err);
+    t->config.device = getenv("EBB_TEST_DEVICE");
     t->config.budget_bytes = budget;
     t->config.threads = 1;
 }
