@@ -45,6 +45,8 @@ struct kernel_context {
 /* Entries of the table that others share. */
 /* Families whose workspace or algorithm is a matter of their shapes. */
 #define KERNEL_CPU_NEEDS(X)                                                                        \
+    X(CROSS_ENTROPY, cross_entropy)                                                                \
+    X(CROSS_ENTROPY_GRAD, cross_entropy_grad)                                                      \
     X(MATMUL, matmul)                                                                              \
     X(CONV, conv)                                                                                  \
     X(ATTENTION, attention)                                                                        \

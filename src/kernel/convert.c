@@ -38,7 +38,10 @@ void kernel_convert(const struct kernel_context *c, int64_t n, int from, const v
         [KERNEL_U8] = {byte_to_float, byte_to_bf16, byte_to_f16},
     };
     struct convert_job job = {x, y};
-    kernel_parallel(c, n, KERNEL_GRAIN, bodies[from][to], &job);
+    if (c)
+        kernel_parallel(c, n, KERNEL_GRAIN, bodies[from][to], &job);
+    else
+        bodies[from][to](&job, 0, n);
 }
 
 KERNEL_CPU(convert)

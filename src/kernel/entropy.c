@@ -4,6 +4,27 @@
 
 #define SEGMENTS 64 /* partial sums, added in order */
 
+/* Logits of 16 bits become float32 row by row, in rows of the workspace: one for each segment, and one
+ * for the gradient. */
+static bool is_low(uint8_t dtype)
+{
+    return dtype == KERNEL_BF16 || dtype == KERNEL_F16;
+}
+
+bool kernel_entropy_takes(const struct kernel_cross_entropy *e, const struct kernel_args *types,
+                          uint32_t logits)
+{
+    for (uint32_t k = 0; k < types->in_count; k++)
+        if (k != logits && is_low(types->in_dtype[k]))
+            return false;
+    return e->inner == 1 && is_low(types->in_dtype[logits]);
+}
+
+static const void *low_row(const void *x, int64_t i, int64_t classes)
+{
+    return (const uint16_t *)x + i * classes;
+}
+
 static enum ebb_status check_targets(const struct kernel_cross_entropy *e, const int64_t *target,
                                      struct ebb_error *err)
 {
@@ -61,6 +82,8 @@ struct sum_job {
     const float *x, *weight;
     const int64_t *target;
     float *y, *lse; /* y: reduction none; lse: kept per position; either may be NULL */
+    float *rows;    /* where x is of 16 bits, else NULL */
+    uint8_t dtype;  /* of x then */
     double partial[SEGMENTS];
 };
 
@@ -72,8 +95,12 @@ KERNEL_CLONES static void sum_segments(void *argument, int64_t first, int64_t la
     for (int64_t s = first; s < last; s++) {
         double sum = 0;
         for (int64_t i = n * s / SEGMENTS; i < n * (s + 1) / SEGMENTS; i++) {
-            const float *p = j->x + i / e->inner * e->classes * e->inner + i % e->inner;
+            const float *p = j->rows ? j->rows + s * e->classes
+                                     : j->x + i / e->inner * e->classes * e->inner + i % e->inner;
             bool is_ignored = j->target[i] == e->ignore_index;
+            if (j->rows && !is_ignored)
+                kernel_convert(NULL, e->classes, j->dtype, low_row(j->x, i, e->classes), KERNEL_F32,
+                               j->rows + s * e->classes);
             double lse = is_ignored || e->is_log_prob ? 0.0 : log_sum(e, p);
             double v = is_ignored ? 0.0 : position_loss(e, p, lse, j->target[i], j->weight);
             if (j->y)
@@ -103,6 +130,8 @@ KERNEL_CPU(cross_entropy)
     float *y = args->out[0];
     struct sum_job job = {.e = e, .x = args->in[0], .target = args->in[1], .weight = args->in[2]};
     job.y = e->reduction == KERNEL_REDUCE_NONE ? y : NULL;
+    job.dtype = args->in_dtype[0];
+    job.rows = is_low(job.dtype) ? args->workspace : NULL;
     EBB_TRY(check_targets(e, job.target, err));
     double sum = sum_losses(c, &job);
     if (e->reduction == KERNEL_REDUCE_MEAN)
@@ -118,6 +147,8 @@ struct entropy_job {
     const float *dy, *x, *weight;
     const int64_t *target;
     float *dx;
+    float *rows; /* where x and dx are of 16 bits: two for each segment */
+    uint8_t dtype;
 };
 
 KERNEL_CLONES static void softmax_scaled(int64_t n, const float *restrict x, float lse, float share,
@@ -133,13 +164,11 @@ KERNEL_CLONES static void softmax_in_place(int64_t n, float *x, float lse, float
         x[k] = kernel_expf(x[k] - lse) * share;
 }
 
-static inline __attribute__((always_inline)) void entropy_grad_position(const struct entropy_job *j,
-                                                                        int64_t i)
+static inline __attribute__((always_inline)) void
+entropy_grad_position(const struct entropy_job *j, int64_t i, const float *x, float *dx)
 {
     const struct kernel_cross_entropy *e = j->e;
-    int64_t base = i / e->inner * e->classes * e->inner + i % e->inner, t = j->target[i];
-    float *dx = j->dx + base;
-    const float *x = j->x + base;
+    int64_t t = j->target[i];
     bool is_ignored = t == e->ignore_index;
     double g = e->reduction == KERNEL_REDUCE_NONE ? (double)j->dy[i] : j->scale;
     double wt = is_ignored ? 0.0 : j->weight ? (double)j->weight[t] : 1.0;
@@ -165,8 +194,27 @@ static inline __attribute__((always_inline)) void entropy_grad_position(const st
 
 KERNEL_CLONES static void entropy_grad_body(void *argument, int64_t first, int64_t last)
 {
-    for (int64_t i = first; i < last; i++)
-        entropy_grad_position(argument, i);
+    const struct entropy_job *j = argument;
+    const struct kernel_cross_entropy *e = j->e;
+    for (int64_t i = first; i < last; i++) {
+        int64_t base = i / e->inner * e->classes * e->inner + i % e->inner;
+        entropy_grad_position(j, i, j->x + base, j->dx + base);
+    }
+}
+
+KERNEL_CLONES static void entropy_grad_low(void *argument, int64_t first, int64_t last)
+{
+    const struct entropy_job *j = argument;
+    int64_t n = j->e->n, classes = j->e->classes;
+    for (int64_t s = first; s < last; s++) {
+        float *x = j->rows + 2 * s * classes, *dx = x + classes;
+        for (int64_t i = n * s / SEGMENTS; i < n * (s + 1) / SEGMENTS; i++) {
+            kernel_convert(NULL, classes, j->dtype, low_row(j->x, i, classes), KERNEL_F32, x);
+            entropy_grad_position(j, i, x, dx);
+            kernel_convert(NULL, classes, KERNEL_F32, dx, j->dtype,
+                           (uint16_t *)(void *)j->dx + i * classes);
+        }
+    }
 }
 
 KERNEL_CPU(cross_entropy_grad)
@@ -189,8 +237,32 @@ KERNEL_CPU(cross_entropy_grad)
         for (int64_t k = 0; k < e->classes; k++)
             job.weight_sum += (double)job.weight[k];
     }
+    job.dtype = args->in_dtype[1];
+    job.rows = is_low(job.dtype) ? args->workspace : NULL;
+    if (job.rows)
+        return kernel_parallel(c, SEGMENTS,
+                               kernel_piece(kernel_max(1, e->n * e->classes * 4 / SEGMENTS)),
+                               entropy_grad_low, &job);
     return kernel_parallel(c, e->n * e->inner, kernel_piece(e->classes * 4), entropy_grad_body,
                            &job);
+}
+
+static uint64_t row_bytes(const void *desc, uint8_t dtype)
+{
+    const struct kernel_cross_entropy *e = desc;
+    return is_low(dtype) ? (uint64_t)e->classes * SEGMENTS * sizeof(float) : 0;
+}
+
+KERNEL_NEED(cross_entropy)
+{
+    need->workspace_bytes = types ? row_bytes(desc, types->in_dtype[0]) : 0;
+    return EBB_OK;
+}
+
+KERNEL_NEED(cross_entropy_grad)
+{
+    need->workspace_bytes = types ? 2 * row_bytes(desc, types->in_dtype[1]) : 0;
+    return EBB_OK;
 }
 
 /* ---- of a product, by blocks of rows ----------------------------------------------------------

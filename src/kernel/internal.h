@@ -68,7 +68,7 @@ typedef enum ebb_status kernel_cpu_needs(struct kernel_context *c, const void *d
 kernel_cpu_needs kernel_need_matmul, kernel_need_conv, kernel_need_attention,
     kernel_need_attention_grad, kernel_need_layer_norm_grad, kernel_need_product_entropy,
     kernel_need_product_entropy_grad, kernel_need_product_entropy_step, kernel_need_update,
-    kernel_need_update_split;
+    kernel_need_update_split, kernel_need_cross_entropy, kernel_need_cross_entropy_grad;
 
 #define X(name, text, type) kernel_cpu_runs kernel_cpu_##text;
 KERNEL_FAMILY_LIST(X)
@@ -236,6 +236,10 @@ static inline float kernel_erff(float x)
 
 bool kernel_has_bf16(void); /* products and convolutions can take it on this processor */
 void kernel_fill(const struct kernel_context *c, int64_t n, float *y, float value);
+/* Whether cross entropy works on logits of 16 bits, input `logits`, as they are. */
+bool kernel_entropy_takes(const struct kernel_cross_entropy *e, const struct kernel_args *types,
+                          uint32_t logits);
+/* c NULL: on this thread alone. */
 void kernel_convert(const struct kernel_context *c, int64_t n, int from, const void *x, int to,
                     void *y);
 /* Builds and caches the primitive, and answers its workspace; running finds it again. c may be

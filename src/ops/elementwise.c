@@ -594,8 +594,11 @@ static const struct ops_def rows[ROW_COUNT] = {
     [ROW_UNARY_GRAD + KERNEL_##                                                                    \
         name_] = {OPS_PRIMITIVE(#text "_grad", 2, 2, infer_same, UNARY_GRAD, describe_unary,       \
                                 grad_unary_grad),                                                  \
-                  .variant = KERNEL_##name_, .is_internal = true,                                  \
-                  OPS_ATTR(struct scalars, NULL, NULL), EACH(3)},
+                  .variant = KERNEL_##name_,                                                       \
+                  .is_internal = true,                                                             \
+                  .is_over = KERNEL_##name_ == KERNEL_LEAKY_RELU, /* dx over dy: volumes */        \
+                  OPS_ATTR(struct scalars, NULL, NULL),                                            \
+                  EACH(3)},
     KERNEL_UNARY_LIST(X)
 #undef X
         [ROW_GATE_SUM] = {OPS_PRIMITIVE("relu_grad_sum", 3, 3, infer_same, UNARY_GRAD,

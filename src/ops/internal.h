@@ -132,6 +132,7 @@ struct ops_def {
     struct trace_kind low_kind;     /* the same op on numbers of 16 bits */
     struct trace_kind over_kind;    /* the same op in place */
     uint8_t overwrites;             /* 1 + input that output 0 may be written over; 0: none */
+    bool is_over;                   /* whether OVER is on or not */
     enum ops_low low_rule;
     uint64_t low_out;
     enum ebb_status (*infer)(struct ops_infer *i, struct ebb_error *err); /* primitives and views */

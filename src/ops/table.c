@@ -250,7 +250,8 @@ static const void *attributes(struct call *c)
 static tensor_id append(struct call *c)
 {
     const struct ops_def *def = c->i.def;
-    bool is_over = def->overwrites && !c->is_low && ops_has_pass(c->i.session, OPS_PASS_OVER);
+    bool is_over = def->overwrites && !c->is_low &&
+                   (def->is_over || ops_has_pass(c->i.session, OPS_PASS_OVER));
     const void *attr = attributes(c);
     struct tensor_node_desc desc = {.def = def,
                                     .kind = def->is_view ? NULL
