@@ -196,6 +196,12 @@ static bool is_frozen(const struct nn_builder *b, const char *name)
                  (c->trainable_count && !fits_any(c->trainable, c->trainable_count, name)));
 }
 
+static bool ends_with_weight(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return strcmp(dot ? dot + 1 : name, "weight") == 0;
+}
+
 static tensor_id item_id(struct nn_builder *b, const char *name, enum nn_role role,
                          enum tensor_dtype dtype, int rank, const int64_t *dims,
                          struct nn_init init)
@@ -210,7 +216,8 @@ static tensor_id item_id(struct nn_builder *b, const char *name, enum nn_role ro
         item->is_trained = role != NN_BUFFER && !item->is_frozen;
         item->has_decay = role == NN_WEIGHT || role == NN_EMBEDDING;
         item->init = init;
-        int64_t rows = role == NN_WEIGHT ? nn_tile_rows(&b->mode, &item->view) : 0;
+        bool is_layer = role == NN_WEIGHT && ends_with_weight(name); /* gates have other names */
+        int64_t rows = is_layer ? nn_tile_rows(&b->mode, &item->view) : 0;
         if (b->mode.is_split && role == NN_WEIGHT && item->is_trained)
             add_halves(b, item);
         else if (rows > 0)

@@ -224,7 +224,10 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     struct net d;
     parameters(b, c, "G", false, gen);
     size_t first = nn_item_count(b);
+    int64_t tile = b->mode.tile;
+    b->mode.tile = 0; /* gradients are asked of whole weights below */
     parameters(b, c, "D", true, d.p);
+    b->mode.tile = tile;
     nn_own(b, first);
     moments(b, &d);
     tensor_id fakes = mlp(b, gen, noise);

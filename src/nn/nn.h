@@ -92,8 +92,9 @@ struct nn_mode {
     bool is_training;
     enum nn_precision precision;
     bool is_split; /* NN_BF16: weights of products are kept as two halves of 16 bits */
-    /* Weights of linear layers with more elements than that lie in blocks of rows of as many, but in
-     * no more than tile_most (at most TENSOR_PORTS); 0: in one piece. */
+    /* Weights of linear layers (matrices by the name "weight") with more elements than that lie in
+     * blocks of rows of as many, but in no more than tile_most (at most TENSOR_PORTS); 0: in one
+     * piece. */
     int64_t tile, tile_most;
     uint64_t seed;  /* of dropout */
     tensor_id step; /* I64, one element: counts dropout masks; TENSOR_NONE: a leaf "step" is made on

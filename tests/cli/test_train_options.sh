@@ -251,6 +251,19 @@ expect 0 "$ebb" train head.yaml --json --updates 1 --set opt.lr=0 --with_tiling_
 [ "$(value loss)" = "$first" ] || fail "tiled: a first loss of $(value loss), not $first"
 expect 0 "$ebb" train head.yaml --json --updates 5 --with_tiling_linear --resume whole
 expect 0 "$ebb" train head.yaml --json --updates 5 --resume tiled
+# a model that updates weights itself has those whole
+cat >gan.yaml <<'YAML'
+entrypoint: ebb:gan
+model: {name: unrolled_gan, noise: 4, hidden: 6, unroll: 3}
+hyperparameters: {global_batch_size: 4}
+opt: {name: Adam, lr: 0.001}
+memory: {threads: 1, default_chunk_size: 8}
+searcher: {name: single, metric: loss, max_steps: 2}
+YAML
+expect 0 "$ebb" train gan.yaml --json --updates 2 --with_tiling_linear --no-validation
+blocks=$(value weights_sha256)
+expect 0 "$ebb" train gan.yaml --json --updates 2 --with_tiling_linear --no-validation --budget "$(value floor_bytes)"
+[ "$(value weights_sha256)" = "$blocks" ] || fail "tiled: a GAN at its floor has other weights"
 refusal() { # of head.yaml
     expect 2 "$ebb" train head.yaml --updates 1 --with_tiling_linear "${@:2}"
     contains err "$1"

@@ -113,7 +113,7 @@ TEST(blocks__are_the_same_layer)
     CHECK(whole.answer[0] != 0 && whole.to_weights[OUT * IN - 1] != 0);
 }
 
-/* A table is looked up whole, kernels and vectors have no rows that are outputs. */
+/* A table is looked up whole and gates are read so; kernels and vectors have no rows that are outputs. */
 TEST(blocks__are_of_matrices_of_weights_alone)
 {
     struct ebb_error err = {0};
@@ -124,18 +124,26 @@ TEST(blocks__are_of_matrices_of_weights_alone)
     CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     CHECK_OK(tensor_session_create(&s, backend, &err), &err);
     nn_builder_init(&b, s, &(struct nn_mode){.is_training = true, .tile = 16, .tile_most = 32});
-    nn_parameter(&b, "table", NN_EMBEDDING, 2, dims, nn_init_constant(0));
-    nn_parameter(&b, "kernel", NN_WEIGHT, 4, dims, nn_init_constant(0));
-    nn_parameter(&b, "bias", NN_BIAS, 1, dims, nn_init_constant(0));
-    nn_parameter(&b, "matrix", NN_WEIGHT, 2, dims, nn_init_constant(0));
-    for (size_t i = 0; i < nn_item_count(&b); i++) {
-        const struct nn_item *item = nn_item_at(&b, i);
-        CHECK_EQ(item->block_count, strcmp(item->name, "matrix") == 0 ? 20 : 0);
+    static const struct {
+        const char *layer, *name;
+        enum nn_role role;
+        int rank;
+        size_t blocks;
+    } cases[] = {
+        {"table", "weight", NN_EMBEDDING, 2, 0},  {"conv", "weight", NN_WEIGHT, 4, 0},
+        {"rnn", "weight_ih_l0", NN_WEIGHT, 2, 0}, {"fc", "bias", NN_BIAS, 1, 0},
+        {"fc", "weight", NN_WEIGHT, 2, 20},       {"block", "fc.weight", NN_WEIGHT, 2, 20}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        nn_push(&b, "%s", cases[i].layer);
+        nn_parameter(&b, cases[i].name, cases[i].role, cases[i].rank, dims, nn_init_constant(0));
+        CHECK_EQ(nn_item_at(&b, i)->block_count, cases[i].blocks);
+        nn_pop(&b);
     }
     CHECK_OK(tensor_status(s, &err), &err);
-    nn_replace(&b, "matrix", tensor_leaf(s, TENSOR_F32, 2, dims, "other"));
+    nn_push(&b, "fc");
+    nn_replace(&b, "weight", tensor_leaf(s, TENSOR_F32, 2, dims, "other"));
     CHECK_EQ(tensor_status(s, &err), EBB_EUNSUPPORTED);
-    CHECK(strstr(err.message, "updates 'matrix' itself"));
+    CHECK(strstr(err.message, "updates 'fc.weight' itself"));
     nn_builder_fini(&b);
     tensor_session_destroy(s);
     ops_backend_destroy(backend);
