@@ -12,6 +12,7 @@
 #include "cli/json.h"
 #include "cli/show.h"
 #include "data/data.h"
+#include "train/train.h"
 
 /* ---- shared ---------------------------------------------------------------------------------- */
 
@@ -51,6 +52,41 @@ static void close_section(struct opened *o)
     ebb_arena_fini(&o->arena);
 }
 
+/* One value of each hyperparameter: itself, or of those that are searched the first or least. */
+static const struct ebb_doc_node *some_values(struct ebb_arena *arena,
+                                              const struct ebb_doc_node *hparams)
+{
+    struct ebb_doc_node *some = ebb_doc_new(arena, EBB_DOC_MAP);
+    for (size_t i = 0;
+         some != NULL && hparams != NULL && hparams->kind == EBB_DOC_MAP && i < hparams->count;
+         i++) {
+        const struct ebb_doc_node *value = hparams->items[i], *list = ebb_doc_get(value, "vals");
+        if (value->kind == EBB_DOC_MAP)
+            value = list != NULL && list->kind == EBB_DOC_LIST && list->count > 0 ? list->items[0]
+                    : ebb_doc_get(value, "val") != NULL ? ebb_doc_get(value, "val")
+                                                        : ebb_doc_get(value, "minval");
+        if (value != NULL && !ebb_doc_set(arena, some, hparams->keys[i]->text, value))
+            return NULL;
+    }
+    return some;
+}
+
+/* The section of a file, with values in the place of ${name}. */
+static const struct ebb_doc_node *section_of(struct opened *o, const char *file,
+                                             const struct ebb_doc_node *root)
+{
+    struct ebb_reading reading;
+    struct ebb_report report;
+    const struct ebb_doc_node *section = ebb_doc_get(root, "data");
+    if (section == NULL || ebb_doc_get(root, "hyperparameters") == NULL)
+        return section;
+    ebb_reading_init(&reading, &o->arena, file, &report);
+    const struct ebb_doc_node *filled = train_expand(
+        &o->arena, &reading, section, some_values(&o->arena, ebb_doc_get(root, "hyperparameters")));
+    ebb_reading_fini(&reading);
+    return filled != NULL ? filled : section;
+}
+
 /* Returns -1 when the dataset is open, else the exit code. */
 static int open_section(struct opened *o, const char *text, uint64_t seed)
 {
@@ -69,7 +105,9 @@ static int open_section(struct opened *o, const char *text, uint64_t seed)
                            .seed = seed,
                            .bad_row = o->leaves_out ? tell_bad : NULL,
                            .bad_row_context = o};
-    const struct ebb_doc_node *section = is_text ? root : ebb_doc_get(root, "data");
+    const struct ebb_doc_node *section = is_text            ? root
+                                         : status == EBB_OK ? section_of(o, text, root)
+                                                            : NULL;
     bool is_good = status == EBB_OK && check_section(o, is_text ? NULL : text, section, &env, &err);
     if (is_good && data_open(section, &env, &o->set, &err) == EBB_OK)
         return -1;

@@ -437,6 +437,22 @@ static struct nn_value variance(const struct nn_call *c)
                             : nn_of_tensor(TENSOR_NONE);
 }
 
+/* The least is the largest of what lies below zero. */
+static struct nn_value least(const struct nn_call *c)
+{
+    struct nn_value args[3] = {c->args[0], c->args[1], c->args[2]};
+    tensor_id x = nn_tensor(c, 0);
+    args[0] = nn_of_tensor(nn_op(c->e->b, "neg", 1, &x, NULL, NULL));
+    struct nn_value y = reduce(&(struct nn_call){c->e, "amax", args, 3});
+    return nn_eval_ok(c->e) ? nn_of_tensor(nn_op(c->e->b, "neg", 1, &y.tensor, NULL, NULL)) : y;
+}
+
+static struct nn_value deviation(const struct nn_call *c)
+{
+    struct nn_value y = variance(c);
+    return nn_eval_ok(c->e) ? nn_of_tensor(nn_op(c->e->b, "sqrt", 1, &y.tensor, NULL, NULL)) : y;
+}
+
 static struct nn_value power(const struct nn_call *c)
 {
     tensor_id x = nn_tensor(c, 0);
@@ -632,7 +648,9 @@ static const struct nn_function functions[] = {
     {{"sum", "x, dim=, keepdim=False"}, reduce},
     {{"mean", "x, dim=, keepdim=False"}, reduce},
     {{"amax", "x, dim=, keepdim=False"}, reduce},
+    {{"amin", "x, dim=, keepdim=False"}, least},
     {{"var", "x, dim=, unbiased=True, keepdim=False"}, variance},
+    {{"std", "x, dim=, unbiased=True, keepdim=False"}, deviation},
     {{"pow", "x, exponent"}, power},
     {{"max_pool1d", MAX_POOL}, pool},
     {{"max_pool2d", MAX_POOL}, pool},

@@ -344,6 +344,30 @@ for k, c in enumerate(said["classes"]):
         assert (c[key] is None) == (want is None) and (want is None or abs(c[key] - want) < 1e-12), (key, c, want)
 PY
 
+# hyperparameters in the section data have one of their values where data are looked at
+section '{name: csv, train_files: "${file}.csv", val_files: t.csv, target: kind, train_subset: "${samples}"}' '{file: one.yaml}' |
+    sed 's/global_batch_size: 4/global_batch_size: 4, file: t, samples: {type: categorical, vals: [5, 9]}/' >filled.yaml
+expect 0 "$ebb" data check filled.yaml
+contains out "training 5 good, 0 bad; validation 20 good, 0 bad"
+
+# the least, and the deviation
+printf '%s\n' 'inputs: {x: [4]}' 'modules: {w: "Parameter([2, 3], ones())"}' 'forward: ["return cat([x.amin(1, True), x.amax(1, True), x.std([1], keepdim=True)], 1)"]' 'loss: mse_loss' >least.yaml
+python3 - <<'PY'
+exec(open("make.py").read().split("values = normal(8)")[0].split("normal = ")[0])
+npz("least_in.npz", x=("f", (2, 4), [1, -2, 3, 6, 0, 0, 5, -1]))
+PY
+expect 0 "$ebb" model eval ./least.yaml --input least_in.npz -o least.safetensors
+python3 - <<'PY' || fail "amin, amax, std"
+import json, struct
+b = open("least.safetensors", "rb").read()
+n = struct.unpack("<Q", b[:8])[0]
+h = json.loads(b[8:8 + n])
+at = next(v["data_offsets"] for k, v in h.items() if k.startswith("output/"))
+got = struct.unpack("<6f", b[8 + n + at[0]:8 + n + at[1]])
+want = [-2, 6, 3.3665016, -1, 5, 2.7080128]
+assert all(abs(a - w) < 1e-5 for a, w in zip(got, want)), got
+PY
+
 # options that would do nothing
 wrong "fresh zzz*: no item of the model has such a name" "$ebb" train one_exp.yaml --updates 1 --init-weights one.npz --fresh 'zzz*'
 wrong "a group that changes nothing" "$ebb" train one_exp.yaml --updates 1 --set 'opt.groups=[{match: "fc.*"}]'
