@@ -277,7 +277,7 @@ sleep 1.5
 kill -TERM "$pid"
 wait "$pid"
 checks=$((checks + 1))
-grep -q -- "ebb train gpt.yaml --resume stop --updates 100000$" err || fail "no way to go on: $(<err)"
+grep -q -- "ebb train gpt.yaml --resume stop --checkpoint stop --updates 100000$" err || fail "no way to go on: $(<err)"
 [ "$(ls stop | wc -l)" -eq 1 ] || fail "no checkpoint after SIGTERM"
 
 cp gpt.yaml "a file.yaml"
