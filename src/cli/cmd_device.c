@@ -11,6 +11,7 @@
 #include "profile/profile.h"
 
 #define DEFAULT_UPDATES 6 /* the first warms up */
+#define MOST_FACTOR 1.5   /* beyond it an update is made of something else than its ops */
 
 struct measuring {
     struct cli_train_changes changes;
@@ -36,7 +37,7 @@ static enum ebb_status run_updates(const struct measuring *m, struct train_trial
     size_t count = 0;
     for (int64_t done = 0; done < m->updates;) {
         EBB_TRY(train_trial_batch(trial, &batch, err));
-        sum += batch.ns;
+        sum += batch.ns - batch.wait_ns; /* data are not the device's */
         if (!batch.is_update)
             continue;
         if (done++ > 0 && count < sizeof ns / sizeof *ns)
@@ -86,8 +87,9 @@ static enum ebb_status take_times(const struct measuring *m, const struct train_
         EBB_TRY(status);
     }
     ns[2] = train_times_total(m->times, first) / (uint64_t)m->updates;
-    if (train_is_gpu(m->device) && ns[0] && ns[2])
-        train_times_scale(m->times, first, (double)ns[0] / (double)ns[2]);
+    double factor = ns[2] ? (double)ns[0] / (double)ns[2] : 0;
+    if (train_is_gpu(m->device) && factor > 0.8 && factor < MOST_FACTOR)
+        train_times_scale(m->times, first, factor);
     return EBB_OK;
 }
 
