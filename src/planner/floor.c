@@ -180,7 +180,9 @@ static enum ebb_status bisect(struct search *s, uint64_t low, uint64_t grain, st
 static enum ebb_status cheapen(struct search *s, struct ebb_error *err)
 {
     int variants = FLOOR_VARIANTS + (s->graph->node_count < MANY_NODES ? SHAKES : 0);
-    for (int variant = is_large(s) ? FLOOR_VARIANTS - 2 : 0; variant < variants; variant++) {
+    if (is_large(s))
+        variants = 2;
+    for (int variant = is_large(s) ? 1 : 0; variant < variants; variant++) {
         struct floor_game game;
         struct floor_rules rules =
             rules_for(s, s->best.peak_bytes, variant, work_for(s->graph) / 8);

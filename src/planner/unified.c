@@ -380,11 +380,13 @@ static bool has_moves(const struct unified *u)
 static enum ebb_status try_games(struct unified *u, uint64_t floor_bytes, struct ebb_error *err)
 {
     double budget = (double)u->tiers->bytes[0], floor = (double)floor_bytes;
-    int tries = (int)(GAMES / u->trace->op_count) + 1;
+    int tries = (int)(GAMES / u->trace->op_count) + (u->trace->op_count <= GAMES / 2);
+    tries = tries > 0 ? tries : 1;
     double step = 1 + 0.2 / tries, at = floor;
     enum ebb_status status = EBB_OK;
-    if (budget * 0.98 > floor)
-        status = try_room(u, (uint64_t)(budget * 0.98), err);
+    double part = u->trace->op_count > GAMES / 2 ? 0.92 : 0.98; /* the only one but for one */
+    if (budget * part > floor)
+        status = try_room(u, (uint64_t)(budget * part), err);
     if (status == EBB_OK && (u->trace->op_count <= MANY_MORE_OPS || !has_moves(u)))
         status = try_room(u, u->tiers->bytes[0], err);
     if (floor <= 0)
