@@ -95,7 +95,7 @@ static enum ebb_status list_split(struct data_set *set, enum data_split split,
         EBB_THEN(status, list_class(&state->lists[split], folder, names->items[i], class, err));
     }
     ebb_names_fini(&found);
-    count_list(set, (int)split);
+    count_list(set, split);
     return status;
 }
 
