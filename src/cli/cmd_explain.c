@@ -763,7 +763,7 @@ static int run(int argc, char **argv)
              "repeatable"},
             CLI_TRAIN_TIERS(&o.changes),
             {"device", 0, CLI_STRING, &o.changes.device, "NAME",
-             "for which device, as in 'ebb train'; it need not be there"},
+             "cpu, cuda or a kind that is not here: nvidia-h200"},
             {CLI_TRAIN_COSTS(&o.changes)},
             {"threads", 0, CLI_INT, &o.changes.threads, "N",
              "of kernels: workspaces depend on it (default: all cores)"},

@@ -172,7 +172,7 @@ static int run(int argc, char **argv)
              "for which kernels choose their workspaces; default 1;\n0: no kernels, no workspaces"},
             {"passes", 0, CLI_LIST, &passes, "P[,P...]", passes_help(&arena)},
             {"device", 0, CLI_STRING, &j.device, "NAME",
-             "for which device, as in 'ebb train'; it need not be there"},
+             "cpu, cuda or a kind that is not here: nvidia-h200"},
             {"costs", 0, CLI_STRING, &j.costs, "FILE",
              "profile whose times the ops have ('ebb device measure' makes one)"},
             {"forward", 0, CLI_FLAG, &j.is_forward, NULL,

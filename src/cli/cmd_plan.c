@@ -316,7 +316,7 @@ static int run_plan(int argc, char **argv)
             {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "the way in of --link host=GB/s"},
             {"output", 'o', CLI_STRING, &set.output, "FILE", "write the plan of the first row"},
             {"device", 0, CLI_STRING, &changes.device, "NAME",
-             "of experiment files: for which device, as in 'ebb train'; it need not be there"},
+             "of experiment files: cpu, cuda or a kind that is not here: nvidia-h200"},
             {CLI_TRAIN_COSTS(&changes)},
             {"write-lp", 0, CLI_STRING, &set.write_lp, "FILE",
              "ilp, best, joint: write the model for another solver, too"},
