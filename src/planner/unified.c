@@ -422,8 +422,11 @@ static enum ebb_status try_without(struct unified *u, uint64_t floor_bytes, stru
         return status;
     for (int i = 0; i < (is_small && floor_bytes && !has_tiers ? 3 : 1); i++) {
         double slack = MOST_SLACK / 4 * i, above = i ? NEAR_FLOOR : is_small ? 0 : AT_FLOOR;
-        if ((double)u->tiers->bytes[0] * (1 - slack) > above * (double)floor_bytes)
+        double bytes = (double)u->tiers->bytes[0], floor = (double)floor_bytes;
+        if (bytes * (1 - slack) > above * floor)
             EBB_THEN(status, try_best(u, slack, err));
+        else if (i == 1 && bytes > AT_FLOOR * floor) /* what the floor itself would do */
+            EBB_THEN(status, try_best(u, 1 - floor / bytes, err));
     }
     EBB_THEN(status, try_policies(u, err));
     return status;
