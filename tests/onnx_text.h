@@ -89,9 +89,9 @@ static inline size_t ot_list(const char *text, double *to, size_t room)
 
 static inline void ot_element(struct ebb_str *raw, int type, double v)
 {
-    float f = (float)v;
-    int64_t whole = v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : (int64_t)v;
-    const void *at = type == ONNX_FLOAT || type == ONNX_COMPLEX64 ? (const void *)&f
+    float f[2] = {(float)v, 0};
+    int64_t whole = v >= 0x1p63 ? INT64_MAX : v > -0x1p63 ? (int64_t)v : INT64_MIN;
+    const void *at = type == ONNX_FLOAT || type == ONNX_COMPLEX64 ? (const void *)f
                      : type == ONNX_DOUBLE                        ? (const void *)&v
                                                                   : (const void *)&whole;
     ebb_str_addn(raw, at, onnx_type_bytes(type) > 8 ? 8 : onnx_type_bytes(type));

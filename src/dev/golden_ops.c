@@ -119,7 +119,7 @@ static void build(struct op_case *c, const struct ops_def *def, const void *attr
 static void keep(struct op_case *c, tensor_id *ids, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        ids[i] = ops_contiguous(c->run.s, ids[i]);
+        ids[i] = ops_settle(c->run.s, ids[i]);
         tensor_keep(c->run.s, ids[i]);
     }
 }

@@ -246,7 +246,7 @@ static void run_engine(struct onnx_case *c, const char *path)
         return;
     if (build_engine(c, &e, path)) {
         for (size_t i = 0; i < e.output_count; i++) {
-            e.outputs[i].id = ops_contiguous(e.run.s, e.outputs[i].id);
+            e.outputs[i].id = ops_settle(e.run.s, e.outputs[i].id);
             tensor_keep(e.run.s, e.outputs[i].id);
         }
         for (size_t i = 0; i < c->model->graph.input_count; i++)

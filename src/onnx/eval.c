@@ -55,7 +55,7 @@ static enum ebb_status take(struct onnx_eval *e, int64_t count, size_t bytes, vo
         return ebb_fail(err, EBB_ELIMIT,
                         "%" PRId64 " elements of %zu bytes: only %" PRIu64 " bytes may be taken",
                         count, bytes, e->room);
-    void *p = ebb_arena_calloc(e->arena, (size_t)count + 1, bytes);
+    void *p = ebb_arena_calloc(e->arena, (size_t)count, bytes);
     if (!p)
         return ebb_no_memory(err, total);
     e->room -= total;

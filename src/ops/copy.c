@@ -108,6 +108,15 @@ tensor_id ops_contiguous(struct tensor_session *s, tensor_id x)
     return ops_in_layout(s, x, 0);
 }
 
+tensor_id ops_settle(struct tensor_session *s, tensor_id x)
+{
+    const struct tensor_view *v = tensor_view_of(s, x);
+    int64_t plain = 0;
+    if (x.v && v->offset && !v->block && tensor_is_dense(v))
+        return ops_emit(s, &rows[ROW_COPY], &plain, 1, &x);
+    return ops_contiguous(s, x);
+}
+
 /* ---- a slice among zeros -------------------------------------------------------------------- */
 
 struct unslice_attr {

@@ -97,8 +97,11 @@ tensor_id ops_sum_squares(struct tensor_session *s, tensor_id x);
 tensor_id ops_full(struct tensor_session *s, int rank, const int64_t *dims, float value);
 tensor_id ops_reshape(struct tensor_session *s, tensor_id x, int rank, const int64_t *dims);
 /* Row-major, plain layout; itself when it is. Results of convolutions and what follows them may be
- * in blocks of channels (tensor_view.block): what is kept and read outside goes through this. */
+ * in blocks of channels (tensor_view.block). */
 tensor_id ops_contiguous(struct tensor_session *s, tensor_id x);
+/* The same, and at the beginning of its storage: what is kept and read outside goes through this. A
+ * part of a tensor may lie row by row behind other parts. */
+tensor_id ops_settle(struct tensor_session *s, tensor_id x);
 tensor_id ops_detach(struct tensor_session *s, tensor_id x); /* the same bytes, no gradient */
 tensor_id ops_matmul(struct tensor_session *s, tensor_id a, tensor_id b, bool ta, bool tb);
 tensor_id ops_cast(struct tensor_session *s, tensor_id x, enum tensor_dtype dtype);

@@ -57,7 +57,7 @@ static enum ebb_status add_program(struct train_forward *f, const char *name, st
     for (size_t i = 0; i < nn_item_count(&f->builder); i++)
         tensor_keep(f->session, nn_item_at(&f->builder, i)->id);
     for (size_t i = 0; i < f->output_count; i++) {
-        f->outputs[i].id = ops_contiguous(f->session, f->outputs[i].id);
+        f->outputs[i].id = ops_settle(f->session, f->outputs[i].id);
         tensor_keep(f->session, f->outputs[i].id);
     }
     EBB_TRY(tensor_finish(f->session, name, &trace, err));

@@ -410,12 +410,12 @@ static void answers(struct train_build *x)
         bool is_row = tensor_view_of(x->s, out->id)->rank == 2;
         st->answer = x->o->wants_scores && is_row && !is_masked ? TRAIN_SCORES : TRAIN_CLASS;
         if (st->answer == TRAIN_SCORES)
-            x->answer = ops_contiguous(x->s, nn_full(&x->b, out->id));
+            x->answer = ops_settle(x->s, nn_full(&x->b, out->id));
         else
             x->answer = nn_op(&x->b, "argmax", 1, &out->id, NULL, "{\"dim\": 1}");
     } else {
         st->answer = out->kind == NN_LOGITS ? TRAIN_LOGIT : TRAIN_VALUE;
-        x->answer = ops_contiguous(x->s, out->id);
+        x->answer = ops_settle(x->s, out->id);
     }
 }
 
@@ -646,13 +646,17 @@ static void keep(struct train_build *x)
         if (!slot->piece_count)
             tensor_keep(x->s, x->handles[i]);
     }
+    x->loss = ops_settle(x->s, x->loss);
+    x->part = ops_settle(x->s, x->part);
     tensor_id results[] = {x->loss, x->part, x->norm, x->answer};
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)
         if (results[i].v)
             tensor_keep(x->s, results[i]);
     for (size_t i = 0; i < x->output_count && st->kind != TRAIN_APPLY; i++)
-        if (x->outputs[i].kind == NN_METRIC)
+        if (x->outputs[i].kind == NN_METRIC) {
+            x->outputs[i].id = ops_settle(x->s, x->outputs[i].id);
             tensor_keep(x->s, x->outputs[i].id);
+        }
 }
 
 static uint32_t place(const struct train_build *x, const uint32_t *map, tensor_id id)

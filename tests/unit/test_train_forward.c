@@ -132,12 +132,45 @@ static void forward__of_an_input_is_that_input(void **state)
     ebb_arena_fini(&arena);
 }
 
+/* Of one sample, a part of every row lies as one piece behind the other parts. */
+static void forward__of_a_part_is_that_part(void **state)
+{
+    (void)state;
+    static const char text[] = "inputs: {x: [6]}\n"
+                               "modules: {fc: \"Linear(6, 6)\"}\n"
+                               "forward:\n"
+                               "  - y = relu(x)\n"
+                               "  - a = fc(x)\n"
+                               "  - part = y[:, 2:4]\n"
+                               "  - return a, part\n"
+                               "loss: {a: mse_loss}\n";
+    struct ebb_arena arena = {0};
+    struct ebb_report report = {0};
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_forward f;
+    CHECK_OK(nn_config_from_text(&arena, "net.yaml", text, sizeof text - 1, &net, &report, &err),
+             &err);
+    struct train_forward_options o = {.batch = 1};
+    CHECK_OK(train_forward_open(&f, &net, &o, &err), &err);
+    CHECK_OK(train_forward_initialize(&f, 3, &err), &err);
+    float *in = train_forward_place(&f, f.inputs[0]);
+    for (int i = 0; i < 6; i++)
+        in[i] = (float)(i + 1);
+    CHECK_OK(train_forward_run(&f, &err), &err);
+    const float *part = train_forward_place(&f, f.outputs[1].id);
+    CHECK(part[0] > 2.9f && part[0] < 3.1f && part[1] > 3.9f && part[1] < 4.1f);
+    train_forward_close(&f);
+    ebb_arena_fini(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward__gives_the_same_bits_in_any_budget),
         cmocka_unit_test(forward__of_a_model_above_the_machine_is_refused),
         cmocka_unit_test(forward__of_an_input_is_that_input),
+        cmocka_unit_test(forward__of_a_part_is_that_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
