@@ -35,7 +35,7 @@ static void classify(const struct train_trial *trial, struct walk *w)
     }
     for (size_t i = 0; i < trial->main.slot_count; i++) {
         const struct train_slot *slot = &trial->main.slots[i];
-        enum train_kind kind = slot->kind == TRAIN_ITEM ? TRAIN_KIND_WEIGHTS : TRAIN_KIND_STATES;
+        uint8_t kind = slot->kind == TRAIN_ITEM ? TRAIN_KIND_WEIGHTS : TRAIN_KIND_STATES;
         if (slot->tensor != TRACE_NONE)
             w->kind[t->tensors[slot->tensor].storage] = kind;
         for (size_t k = 1; k < slot->piece_count; k++)
