@@ -16,9 +16,7 @@
 #include "plot/plot.h"
 
 enum { MOST_BUDGETS = 12, MOST_POLICIES = 9, SHOWN_LAYERS = 12 };
-enum {
-    MANY_OPS = 10000
-}; /* from here on policies are tried when they are named: each takes long */
+#define MANY_OPS 10000 /* from here on policies are tried when they are named: each takes long */
 #define NO_POLICY "default"
 
 struct settings {

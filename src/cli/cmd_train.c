@@ -503,8 +503,7 @@ static int run(int argc, char **argv)
                  "elements of optimizer state that come and go together when it lives below"},
         {"gradients", 0, CLI_STRING, &o.changes.gradients, "HOW",
          "fused (each is used up at once), separate (all are kept) or overlay (in bf16, over "
-         "copies of "
-         "weights)"},
+         "copies of weights)"},
         {"rewrites", 0, CLI_STRING, &o.changes.rewrites, "NAMES",
          "of the step that are on, as +entropy or layout,norm (docs/training.md)"},
         {CLI_TRAIN_COSTS(&o.changes)},

@@ -21,6 +21,8 @@ struct below {
     uint32_t *group;   /* storage -> another one of its group, or itself */
     uint64_t *bytes;   /* of a group, by its first storage: what it writes */
     bool *is_possible; /* of a group, by its first storage */
+    bool *is_taken;    /* of a group, by its first storage: the host runs its updates */
+    bool *is_seen;     /* of a group, by its first storage: that is decided */
     bool *is_written;  /* storage: an op that could run below writes it */
     bool *is_chosen;   /* op */
     bool *is_lent;     /* storage: its copy is there for the host alone */
@@ -41,8 +43,7 @@ static const struct trace_tensor *input_of(const struct trace *t, const struct t
 
 static bool is_update(const struct trace *t, uint32_t op)
 {
-    return t->ops[op].phase == TRACE_UPDATE && !trace_is_view_op(t, op) &&
-           plan_can_run_below(t, op);
+    return t->ops[op].phase == TRACE_UPDATE && plan_can_run_below(t, op);
 }
 
 static void join(struct below *b, uint32_t one, uint32_t other)
@@ -74,8 +75,7 @@ static void find_groups(struct below *b)
     }
 }
 
-/* Which groups live in tier 1 and are written by nobody else, and whose new versions nobody else
- * reads. */
+/* Which groups live in tier 1, and have new versions that nobody else reads. */
 static void judge_groups(struct below *b)
 {
     const struct trace *t = b->trace;
@@ -101,23 +101,20 @@ static void judge_groups(struct below *b)
 static void choose(struct below *b, double part, size_t *count)
 {
     const struct trace *t = b->trace;
-    bool *is_taken = b->is_written; /* by now of no other use */
     double owed = 0;
     *count = 0;
-    memset(is_taken, 0, t->storage_count);
-    bool *is_seen = ebb_arena_calloc(&b->arena, (size_t)t->storage_count + 1, 1);
-    for (uint32_t o = 0; is_seen && o < t->op_count; o++) {
+    for (uint32_t o = 0; o < t->op_count; o++) {
         if (!is_update(t, o))
             continue;
         uint32_t first = first_of(b, t->tensors[t->ops[o].output_first].storage);
-        if (b->is_possible[first] && !is_seen[first]) {
+        if (b->is_possible[first] && !b->is_seen[first]) {
             double bytes = (double)b->bytes[first];
             owed += part * bytes;
-            is_taken[first] = owed >= bytes / 2;
-            owed -= is_taken[first] ? bytes : 0;
-            is_seen[first] = true;
+            b->is_taken[first] = owed >= bytes / 2;
+            owed -= b->is_taken[first] ? bytes : 0;
+            b->is_seen[first] = true;
         }
-        b->is_chosen[o] = is_taken[first];
+        b->is_chosen[o] = b->is_taken[first];
         *count += b->is_chosen[o];
     }
 }
@@ -147,9 +144,9 @@ static enum ebb_status send_inputs(struct below *b, const struct plan_walk *walk
     return EBB_OK;
 }
 
-static bool is_group_chosen(const struct below *b, uint32_t storage)
+static bool is_group_taken(const struct below *b, uint32_t storage)
 {
-    return plan_home_of(&b->plan->homes, storage) && b->is_written[first_of(b, storage)];
+    return plan_home_of(&b->plan->homes, storage) && b->is_taken[first_of(b, storage)];
 }
 
 /* Which inputs of chosen ops are read by no later one: their copies go. */
@@ -186,11 +183,12 @@ static enum ebb_status rewrite(struct below *b, struct plan *to, struct ebb_erro
     for (size_t i = 0, walked = 0; i < b->plan->step_count && status == EBB_OK; i++) {
         const struct plan_step *s = &b->plan->steps[i];
         bool is_run = s->act == PLAN_RUN && b->is_chosen[s->index];
-        bool is_late = s->act == PLAN_SEND && s->tier == PLAN_HOST &&
-                       is_group_chosen(b, s->index) && walk.storages[s->index].copy[PLAN_HOST] > 1;
+        bool is_late = s->act == PLAN_SEND && s->tier == PLAN_HOST && is_group_taken(b, s->index) &&
+                       walk.storages[s->index].copy[PLAN_HOST] > 1;
         if (is_run)
             status = send_inputs(b, &walk, s->index, to, err);
-        else if (s->tier == PLAN_HOST) /* the plan has a copy of its own, or gives it up */
+        else if (s->act != PLAN_RUN &&
+                 s->tier == PLAN_HOST) /* the plan has a copy of its own, or gives it up */
             b->is_lent[s->index] = false;
         if (!is_late)
             EBB_THEN(status, plan_add(to, (enum plan_act)s->act, s->index, s->offset,
@@ -211,6 +209,8 @@ static enum ebb_status make(struct below *b, double part, struct plan *to, size_
     b->group = ebb_arena_calloc(&b->arena, storages, sizeof *b->group);
     b->bytes = ebb_arena_calloc(&b->arena, storages, sizeof *b->bytes);
     b->is_possible = ebb_arena_calloc(&b->arena, storages, 1);
+    b->is_taken = ebb_arena_calloc(&b->arena, storages, 1);
+    b->is_seen = ebb_arena_calloc(&b->arena, storages, 1);
     b->is_written = ebb_arena_calloc(&b->arena, storages, 1);
     b->is_lent = ebb_arena_calloc(&b->arena, storages, 1);
     b->is_chosen = ebb_arena_calloc(&b->arena, (size_t)b->trace->op_count + 1, 1);

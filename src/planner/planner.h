@@ -20,6 +20,11 @@
 #include "plan/plan.h"
 #include "trace/trace.h"
 
+/* What the default goes by, here and in training. */
+#define PLANNER_MOST_OVERHEAD 20.0 /* a policy that takes longer has failed in its dry run */
+#define PLANNER_MOST_WORK 64000000 /* or looks at more: well below a second */
+#define PLANNER_ALL_HIDDEN 1.0005  /* nothing is left to gain */
+
 enum planner_status {
     PLANNER_OK,
     PLANNER_INFEASIBLE,     /* proved, or this planner has no schedule within the budget */

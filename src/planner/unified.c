@@ -20,9 +20,6 @@
 #include "planner/job.h"
 #include "planner/lean.h"
 
-#define MOST_OVERHEAD 20.0  /* a policy that takes longer has failed */
-#define MOST_WORK 64000000  /* or looks at more: well below a second */
-#define ALL_HIDDEN 1.0005   /* nothing is left to gain */
 #define MANY_OPS 5000       /* from here on fewer tries */
 #define MANY_MORE_OPS 20000 /* from here on games alone */
 #define GAMES 60000         /* over the number of ops: games of large steps */
@@ -71,8 +68,8 @@ static struct exec_options options_for(const struct unified *u, const struct pla
 {
     struct exec_options o = {.budget_bytes = tiers->bytes[0],
                              .seed = u->seed,
-                             .limit = MOST_OVERHEAD,
-                             .work_limit = MOST_WORK,
+                             .limit = PLANNER_MOST_OVERHEAD,
+                             .work_limit = PLANNER_MOST_WORK,
                              .ways = MEM_DROP,
                              .tier_bytes = {0, tiers->bytes[1], tiers->bytes[2]},
                              .links = tiers->links};
@@ -261,7 +258,8 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
     for (int k = 0; k < 2 && status == EBB_OK; k++) {
         struct plan plan = {0};
         bool is_found = false, is_game = (k == 1) != is_large(u);
-        double limit = is_large(u) && u->is_found ? exec_overhead(u->report) : MOST_OVERHEAD;
+        double limit =
+            is_large(u) && u->is_found ? exec_overhead(u->report) : PLANNER_MOST_OVERHEAD;
         if (is_game)
             status = try_game(u, &tiers, tiers.bytes[0], &plan, &is_found, err);
         else if (!is_played)
@@ -306,7 +304,8 @@ static enum ebb_status flip_in(struct unified *u, double slack, struct ebb_error
 static enum ebb_status flip_best(struct unified *u, struct ebb_error *err)
 {
     if (!u->is_found || u->tiers->fates || !planner_has_tiers(u->tiers) ||
-        exec_overhead(u->report) < ALL_HIDDEN || (u->tiers->homes && u->trace->op_count > SOME_OPS))
+        exec_overhead(u->report) < PLANNER_ALL_HIDDEN ||
+        (u->tiers->homes && u->trace->op_count > SOME_OPS))
         return EBB_OK;
     if (u->slack > 0 && u->trace->op_count <= FEW_OPS)
         EBB_TRY(flip_in(u, 0, err));
@@ -343,7 +342,7 @@ static enum ebb_status try_policies(struct unified *u, struct ebb_error *err)
     for (size_t i = 0; i < mem_policy_count && status == EBB_OK; i++) {
         struct plan plan = {0};
         bool is_found = false;
-        double limit = u->is_found ? exec_overhead(u->report) : MOST_OVERHEAD;
+        double limit = u->is_found ? exec_overhead(u->report) : PLANNER_MOST_OVERHEAD;
         status = try_policy(u, &tiers, &mem_policies[i], limit, &plan, &is_found, err);
         if (status == EBB_OK && is_found)
             status = compare(u, &plan, err);
@@ -481,7 +480,7 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
         double slack = slacks[i / PRICES];
         if (trace->op_count > MANY_OPS && (i / PRICES % 2 || i % PRICES % 2))
             continue; /* a game takes long: every other slack and price */
-        if ((u.is_found && exec_overhead(report) < ALL_HIDDEN) ||
+        if ((u.is_found && exec_overhead(report) < PLANNER_ALL_HIDDEN) ||
             (double)tiers->bytes[0] * (1 - slack) < (double)floor_bytes)
             break;
         status = try_both(&u, slack, prices[i % PRICES], true, err);

@@ -8,9 +8,6 @@
 #include "profile/profile.h"
 
 #define PLANNING_SECONDS 10 /* searches longer than that hardly gain */
-#define MOST_OVERHEAD 20.0  /* a policy that takes longer has failed in its dry run */
-#define MOST_WORK 64000000  /* or looks at more: well below a second */
-#define ALL_HIDDEN 1.0005   /* nothing is left to gain */
 #define MANY_OPS 5000       /* from here on state leaves tier 0 only if it must */
 
 static struct device_link link_of(const struct train_ways *w, enum profile_link_name name)
@@ -94,8 +91,8 @@ struct exec_options train_ways_options(const struct train_ways *w)
                              .seed = w->seed,
                              .sampling = w->samples,
                              .ignore_small = w->ignores_small,
-                             .limit = MOST_OVERHEAD,
-                             .work_limit = MOST_WORK,
+                             .limit = PLANNER_MOST_OVERHEAD,
+                             .work_limit = PLANNER_MOST_WORK,
                              .ways = MEM_DROP,
                              .tier_bytes = {0, w->host_bytes, w->file_bytes},
                              .links = tier_links(w),
@@ -588,7 +585,8 @@ static enum ebb_status choose_freely(const struct train_ways *w, struct train_ch
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == EBB_OK; i++) {
         if (w->is_settled || !planner_has_tiers(&tiers) || (w->is_static && i > 0) ||
             w->budget_bytes == UINT64_MAX || /* then it stays where there is room for all */
-            (c->is_made && (c->info.overhead < ALL_HIDDEN || c->trace->op_count > MANY_OPS)))
+            (c->is_made &&
+             (c->info.overhead < PLANNER_ALL_HIDDEN || c->trace->op_count > MANY_OPS)))
             break;
         if (parts[i].part > 0)
             status = choose_part(w, c, parts[i].part, parts[i].with_small, &homes, err);

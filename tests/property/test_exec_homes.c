@@ -150,7 +150,7 @@ static void judge_mutants(const struct exec_program *program, const struct trace
         struct plan mutant = {0};
         CHECK_OK(plan_copy(&mutant, plan, &err), &err);
         size_t n = mutant.step_count, at = draw(d, (uint32_t)n);
-        size_t to = at + 1 + draw(d, 9) < n ? at + 1 + draw(d, 9) : n - 1;
+        size_t to = at + 1 + draw(d, 9);
         struct plan_step moved = mutant.steps[at];
         to = to < n ? to : n - 1;
         if (k % 3 == 0) { /* earlier */
