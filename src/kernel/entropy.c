@@ -4,8 +4,15 @@
 
 #define SEGMENTS 64 /* partial sums, added in order */
 
-/* Logits of 16 bits become float32 row by row, in rows of the workspace: one for each segment, and one
- * for the gradient. */
+/* Logits of 16 bits become float32 row by row, in rows of the workspace: one for each of a few lanes
+ * that go side by side, each through segments of its own. */
+#define LANES 16
+
+static int64_t lane_count(const struct kernel_cross_entropy *e)
+{
+    return e->n < LANES ? kernel_max(1, e->n) : LANES;
+}
+
 static bool is_low(uint8_t dtype)
 {
     return dtype == KERNEL_BF16 || dtype == KERNEL_F16;
@@ -87,20 +94,21 @@ struct sum_job {
     double partial[SEGMENTS];
 };
 
-KERNEL_CLONES static void sum_segments(void *argument, int64_t first, int64_t last)
+/* row: where a row of 16 bits becomes float32, else NULL */
+static inline __attribute__((always_inline)) void sum_segments(struct sum_job *j, int64_t first,
+                                                               int64_t last, float *row)
 {
-    struct sum_job *j = argument;
     const struct kernel_cross_entropy *e = j->e;
     int64_t n = e->n * e->inner;
     for (int64_t s = first; s < last; s++) {
         double sum = 0;
         for (int64_t i = n * s / SEGMENTS; i < n * (s + 1) / SEGMENTS; i++) {
-            const float *p = j->rows ? j->rows + s * e->classes
-                                     : j->x + i / e->inner * e->classes * e->inner + i % e->inner;
+            const float *p =
+                row ? row : j->x + i / e->inner * e->classes * e->inner + i % e->inner;
             bool is_ignored = j->target[i] == e->ignore_index;
-            if (j->rows && !is_ignored)
+            if (row && !is_ignored)
                 kernel_convert(NULL, e->classes, j->dtype, low_row(j->x, i, e->classes), KERNEL_F32,
-                               j->rows + s * e->classes);
+                               row);
             double lse = is_ignored || e->is_log_prob ? 0.0 : log_sum(e, p);
             double v = is_ignored ? 0.0 : position_loss(e, p, lse, j->target[i], j->weight);
             if (j->y)
@@ -113,12 +121,27 @@ KERNEL_CLONES static void sum_segments(void *argument, int64_t first, int64_t la
     }
 }
 
+KERNEL_CLONES static void sum_plain(void *argument, int64_t first, int64_t last)
+{
+    sum_segments(argument, first, last, NULL);
+}
+
+KERNEL_CLONES static void sum_low(void *argument, int64_t first, int64_t last)
+{
+    struct sum_job *j = argument;
+    int64_t lanes = lane_count(j->e);
+    for (int64_t k = first; k < last; k++)
+        sum_segments(j, SEGMENTS * k / lanes, SEGMENTS * (k + 1) / lanes,
+                     j->rows + k * j->e->classes);
+}
+
 static double sum_losses(const struct kernel_context *c, struct sum_job *job)
 {
     const struct kernel_cross_entropy *e = job->e;
     double sum = 0;
-    int64_t work = kernel_max(1, e->n * e->inner * e->classes / SEGMENTS);
-    kernel_parallel(c, SEGMENTS, kernel_piece(work), sum_segments, job);
+    int64_t parts = job->rows ? lane_count(e) : SEGMENTS;
+    int64_t work = kernel_max(1, e->n * e->inner * e->classes / parts);
+    kernel_parallel(c, parts, kernel_piece(work), job->rows ? sum_low : sum_plain, job);
     for (int s = 0; s < SEGMENTS; s++)
         sum += job->partial[s];
     return sum;
@@ -147,7 +170,7 @@ struct entropy_job {
     const float *dy, *x, *weight;
     const int64_t *target;
     float *dx;
-    float *rows; /* where x and dx are of 16 bits: two for each segment */
+    float *rows; /* where x and dx are of 16 bits: one for each lane */
     uint8_t dtype;
 };
 
@@ -177,7 +200,9 @@ entropy_grad_position(const struct entropy_job *j, int64_t i, const float *x, fl
     float share = (float)(g * ((1.0 - (double)e->smoothing) * wt + smooth * j->weight_sum));
     bool is_smooth = !is_ignored && e->smoothing != 0.0f;
     bool is_plain = e->inner == 1 && !is_ignored && !e->is_log_prob && !is_smooth;
-    if (is_plain)
+    if (is_plain && x == dx)
+        softmax_in_place(e->classes, dx, lse, share);
+    else if (is_plain)
         softmax_scaled(e->classes, x, lse, share, dx);
     for (int64_t k = 0; !is_plain && !is_smooth && k < e->classes; k++)
         dx[k * e->inner] =
@@ -205,13 +230,13 @@ KERNEL_CLONES static void entropy_grad_body(void *argument, int64_t first, int64
 KERNEL_CLONES static void entropy_grad_low(void *argument, int64_t first, int64_t last)
 {
     const struct entropy_job *j = argument;
-    int64_t n = j->e->n, classes = j->e->classes;
-    for (int64_t s = first; s < last; s++) {
-        float *x = j->rows + 2 * s * classes, *dx = x + classes;
-        for (int64_t i = n * s / SEGMENTS; i < n * (s + 1) / SEGMENTS; i++) {
-            kernel_convert(NULL, classes, j->dtype, low_row(j->x, i, classes), KERNEL_F32, x);
-            entropy_grad_position(j, i, x, dx);
-            kernel_convert(NULL, classes, KERNEL_F32, dx, j->dtype,
+    int64_t n = j->e->n, classes = j->e->classes, lanes = lane_count(j->e);
+    for (int64_t k = first; k < last; k++) {
+        float *row = j->rows + k * classes;
+        for (int64_t i = n * k / lanes; i < n * (k + 1) / lanes; i++) {
+            kernel_convert(NULL, classes, j->dtype, low_row(j->x, i, classes), KERNEL_F32, row);
+            entropy_grad_position(j, i, row, row);
+            kernel_convert(NULL, classes, KERNEL_F32, row, j->dtype,
                            (uint16_t *)(void *)j->dx + i * classes);
         }
     }
@@ -240,9 +265,9 @@ KERNEL_CPU(cross_entropy_grad)
     job.dtype = args->in_dtype[1];
     job.rows = is_low(job.dtype) ? args->workspace : NULL;
     if (job.rows)
-        return kernel_parallel(c, SEGMENTS,
-                               kernel_piece(kernel_max(1, e->n * e->classes * 4 / SEGMENTS)),
-                               entropy_grad_low, &job);
+        return kernel_parallel(
+            c, lane_count(e), kernel_piece(kernel_max(1, e->n * e->classes * 4 / lane_count(e))),
+            entropy_grad_low, &job);
     return kernel_parallel(c, e->n * e->inner, kernel_piece(e->classes * 4), entropy_grad_body,
                            &job);
 }
@@ -250,7 +275,7 @@ KERNEL_CPU(cross_entropy_grad)
 static uint64_t row_bytes(const void *desc, uint8_t dtype)
 {
     const struct kernel_cross_entropy *e = desc;
-    return is_low(dtype) ? (uint64_t)e->classes * SEGMENTS * sizeof(float) : 0;
+    return is_low(dtype) ? (uint64_t)(e->classes * lane_count(e)) * sizeof(float) : 0;
 }
 
 KERNEL_NEED(cross_entropy)
@@ -261,7 +286,7 @@ KERNEL_NEED(cross_entropy)
 
 KERNEL_NEED(cross_entropy_grad)
 {
-    need->workspace_bytes = types ? 2 * row_bytes(desc, types->in_dtype[1]) : 0;
+    need->workspace_bytes = types ? row_bytes(desc, types->in_dtype[1]) : 0;
     return EBB_OK;
 }
 
