@@ -41,7 +41,8 @@ struct oracle_slot {
     uint64_t offset, value, copy[DEVICE_TIERS], copy_at[DEVICE_TIERS];
     uint64_t ready; /* under a policy: when a copy into it is complete */
     bool is_placed, is_filled, has_copy[DEVICE_TIERS];
-    uint8_t home; /* tier where it lives; 0: in tier 0, or not for long */
+    bool has_room[DEVICE_TIERS]; /* for a copy, and nothing in it */
+    uint8_t home;                /* tier where it lives; 0: in tier 0, or not for long */
 };
 
 struct oracle {
@@ -271,16 +272,24 @@ static inline bool oracle_copy(struct oracle *o, const struct exec_event *e)
     uint64_t bytes = oracle_bytes(o, e->index);
     if (e->tier < DEVICE_HOST || e->tier >= DEVICE_TIERS)
         return ORACLE_NO("storage %u: there is no tier %u", e->index, e->tier);
+    if (e->kind == EXEC_EV_ROOM) {
+        if (slot->has_copy[e->tier] || slot->has_room[e->tier] || e->tier != DEVICE_HOST)
+            return ORACLE_NO("storage %u has room in tier %u already", e->index, e->tier);
+        slot->has_room[e->tier] = true;
+        slot->copy_at[e->tier] = e->offset;
+        return oracle_paint(o, e->tier, e->offset, bytes, ORACLE_NOBODY, e->index);
+    }
     if (e->kind == EXEC_EV_FORGET) {
-        if (!slot->has_copy[e->tier])
+        if (!slot->has_copy[e->tier] && !slot->has_room[e->tier])
             return ORACLE_NO("storage %u has no copy to forget in tier %u", e->index, e->tier);
-        slot->has_copy[e->tier] = false;
+        slot->has_copy[e->tier] = slot->has_room[e->tier] = false;
         oracle_wait(&o->out[e->tier], slot->ready); /* nobody writes there while it is read */
         return oracle_paint(o, e->tier, slot->copy_at[e->tier], bytes, e->index, ORACLE_NOBODY);
     }
     o->swapped += bytes;
     if (e->kind == EXEC_EV_SEND) {
-        bool is_stale = slot->has_copy[e->tier] && slot->copy[e->tier] != slot->value;
+        bool is_stale =
+            slot->has_copy[e->tier] ? slot->copy[e->tier] != slot->value : slot->has_room[e->tier];
         if (!slot->is_filled || (slot->has_copy[e->tier] && !is_stale))
             return ORACLE_NO("storage %u is sent to tier %u, but %s", e->index, e->tier,
                              slot->is_filled ? "has a clean copy there" : "holds nothing");
@@ -288,6 +297,7 @@ static inline bool oracle_copy(struct oracle *o, const struct exec_event *e)
                                       ORACLE_NOBODY)) /* written over */
             return false;
         slot->has_copy[e->tier] = true;
+        slot->has_room[e->tier] = false;
         slot->copy[e->tier] = slot->value;
         slot->copy_at[e->tier] = e->offset;
         if (bytes)
@@ -369,7 +379,11 @@ static inline bool oracle_run_below(struct oracle *o, const struct exec_event *e
     double slowness = o->c->options->links.host_slowness;
     uint64_t hash = oracle_mix(e->index + 1, op->input_count);
     uint64_t extra = oracle_round(op->workspace_bytes);
-    if (e->tier != DEVICE_HOST || op->is_leaf || o->runs[e->index])
+    bool is_written[8] = {false};
+    if (op->output_count > 8)
+        return ORACLE_NO("op %u makes more than the oracle can count", e->index);
+    bool is_once = op->is_leaf || op->kind->purity == TRACE_ONCE;
+    if (e->tier != DEVICE_HOST || op->is_leaf || (is_once && o->runs[e->index]))
         return ORACLE_NO("op %u runs in tier %u, %u times before", e->index, e->tier,
                          o->runs[e->index]);
     oracle_wait(&o->below, o->compute);
@@ -386,8 +400,13 @@ static inline bool oracle_run_below(struct oracle *o, const struct exec_event *e
     for (uint32_t k = 0; k < op->output_count; k++) {
         const struct trace_tensor *x = &t->tensors[op->output_first + k];
         struct oracle_slot *slot = &o->slots[x->storage];
-        if (x->alias != TRACE_MUTATE || !slot->has_copy[DEVICE_HOST])
+        if (x->alias == TRACE_FRESH && !slot->has_room[DEVICE_HOST] &&
+            (slot->has_copy[DEVICE_HOST] || !op->kind->run || op->kind->can_skip_outputs))
+            continue; /* left out */
+        if (x->alias == TRACE_MUTATE ? !slot->has_copy[DEVICE_HOST] : !slot->has_room[DEVICE_HOST])
             return ORACLE_NO("op %u makes storage %u in tier 1", e->index, x->storage);
+        slot->has_room[DEVICE_HOST] = false;
+        slot->has_copy[DEVICE_HOST] = is_written[k % 8] = true;
         slot->copy[DEVICE_HOST] = oracle_mix(hash, k);
         oracle_touch(o, &o->below, DEVICE_HOST, slot->copy_at[DEVICE_HOST],
                      oracle_bytes(o, x->storage), true);
@@ -401,6 +420,8 @@ static inline bool oracle_run_below(struct oracle *o, const struct exec_event *e
     oracle_busy(o, o->filled[DEVICE_HOST], DEVICE_HOST, o->work_offset, extra, o->below);
     for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
         bool is_out = i >= op->input_count;
+        if (is_out && !is_written[i - op->input_count])
+            continue;
         uint32_t s = t->tensors[is_out ? op->output_first + (i - op->input_count)
                                        : t->inputs[op->input_first + i]]
                          .storage;
@@ -408,8 +429,7 @@ static inline bool oracle_run_below(struct oracle *o, const struct exec_event *e
                     o->slots[s].copy_at[DEVICE_HOST], oracle_bytes(o, s), o->below);
     }
     o->work_op = ORACLE_NOBODY;
-    o->runs[e->index]++;
-    o->below_ns += op->cost_ns;
+    o->below_ns += o->runs[e->index]++ ? 0 : op->cost_ns;
     o->host_ops++;
     return true;
 }
@@ -478,6 +498,7 @@ static inline bool oracle_event(struct oracle *o, const struct exec_event *e)
     case EXEC_EV_SEND:
     case EXEC_EV_FETCH:
     case EXEC_EV_FORGET:
+    case EXEC_EV_ROOM:
         return oracle_copy(o, e);
     case EXEC_EV_MOVE:
         return oracle_move(o, e);

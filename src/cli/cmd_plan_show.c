@@ -18,7 +18,8 @@ static const char *op_text(const struct trace *trace, uint32_t op)
 static void print_step(const struct trace *trace, const struct plan *plan, size_t at,
                        uint64_t bytes, uint32_t runs)
 {
-    static const char *const names[] = {"place", "run", "drop", "send", "fetch", "forget", "move"};
+    static const char *const names[] = {"place", "run",    "drop", "send",
+                                        "fetch", "forget", "move", "room"};
     const struct plan_step *step = &plan->steps[at];
     char in_use[32], size[32];
     ebb_format_bytes(bytes, in_use, sizeof in_use);
@@ -49,7 +50,8 @@ static enum ebb_status prove(const struct trace *trace, const struct plan *plan,
     }
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
-        if (step->act == PLAN_SEND && step->tier < PLAN_TIERS && step->index < trace->storage_count)
+        bool is_copy = step->act == PLAN_SEND || step->act == PLAN_ROOM;
+        if (is_copy && step->tier < PLAN_TIERS && step->index < trace->storage_count)
             limits.budget_bytes[step->tier] += plan_size(plan, trace->storages[step->index].bytes);
     }
     enum ebb_status status = plan_check(trace, plan, &limits, report, err);

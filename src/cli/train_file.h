@@ -26,7 +26,7 @@ struct cli_train_file {
     X(with_async_move, "always so")                                                                \
     X(release_after_init, "needs more than one rank: refused")                                     \
     X(with_mem_saving_comm, "needs more than one rank: refused")                                   \
-    X(use_cpu_embedding, "the device looks tokens up: refused")                                    \
+    X(use_cpu_embedding, "embedding tables live in --host, which looks them up and updates them")  \
     X(use_hybrid_adam, "the host may run updates of state in --host (default with 1 thread)")      \
     X(with_tiling_linear, "weights of linear layers lie in blocks of rows, for a lower floor")
 #define CLI_TRAIN_RATIOS(X)                                                                        \

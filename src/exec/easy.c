@@ -42,6 +42,9 @@ enum ebb_status exec_log_to_plan(const struct exec_log *log, const struct trace 
         case EXEC_EV_FORGET:
             EBB_TRY(plan_add(plan, PLAN_FORGET, e->index, 0, e->tier, err));
             break;
+        case EXEC_EV_ROOM:
+            EBB_TRY(plan_add(plan, PLAN_ROOM, e->index, e->offset, e->tier, err));
+            break;
         case EXEC_EV_MOVE:
             EBB_TRY(plan_add(plan, PLAN_MOVE, e->index, e->offset, 0, err));
             break;

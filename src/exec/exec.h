@@ -61,6 +61,7 @@ enum exec_event_kind {
     EXEC_EV_FORGET, /* index = storage: its copy in the tier is given up */
     EXEC_EV_MOVE,   /* index = storage, new offset (compaction) */
     EXEC_EV_WORK,   /* index = op, offset of its workspace; before RUN or RERUN */
+    EXEC_EV_ROOM,   /* index = storage: room for a copy in the tier, offset = where */
 };
 
 struct exec_event {

@@ -40,7 +40,7 @@ static void *output_address(struct maker *m, const struct plan_step *from, uint3
     uint32_t s = image->p->trace->tensors[tensor].storage;
     if (exec_image_bytes(image, s) == 0)
         return NULL;
-    switch (plan_walk_fate(&m->walk, tensor)) {
+    switch (plan_walk_fate(&m->walk, tensor, 0)) {
     case PLAN_FILLED:
     case PLAN_WRITTEN:
         exec_waits_touch(&m->waits, m->offset[s], exec_image_bytes(image, s), true);
@@ -118,7 +118,8 @@ static enum ebb_status make_below(struct maker *m, const struct plan_step *from,
         uint32_t tensor =
             is_out ? top->output_first + (i - top->input_count) : t->inputs[top->input_first + i];
         uint32_t s = t->tensors[tensor].storage;
-        uint64_t bytes = exec_image_bytes(image, s);
+        bool is_made = !is_out || plan_walk_fate(&m->walk, tensor, PLAN_HOST) != PLAN_LEFT_OUT;
+        uint64_t bytes = is_made ? exec_image_bytes(image, s) : 0;
         (is_out ? out - top->input_count : in)[i] =
             bytes ? d->below(image->device, m->low[DEVICE_HOST][s]) : NULL;
         EBB_TRY(exec_waits_touch_below(&m->waits, m->low[DEVICE_HOST][s], bytes, is_out, err));
@@ -183,6 +184,9 @@ static enum ebb_status make_addresses(struct maker *m, const struct plan_step *f
         r->swapped_bytes += bytes;
         return EBB_OK;
     case PLAN_FORGET:
+        return EBB_OK;
+    case PLAN_ROOM:
+        m->low[from->tier][s] = from->offset;
         return EBB_OK;
     default: /* PLAN_MOVE */
         step->low_offset = m->offset[s];

@@ -159,6 +159,8 @@ static enum ebb_status note_step(const struct exec_image *image, struct exec_log
         return note(log, EXEC_EV_FETCH, step, 0, *clock, err);
     case PLAN_FORGET:
         return note(log, EXEC_EV_FORGET, step, 0, *clock, err);
+    case PLAN_ROOM:
+        return note(log, EXEC_EV_ROOM, step, step->offset, *clock, err);
     default: /* PLAN_MOVE */
         *clock += exec_move_ns(image, exec_image_bytes(image, step->index));
         return note(log, EXEC_EV_MOVE, step, step->offset, *clock, err);

@@ -103,8 +103,7 @@ static inline __attribute__((always_inline)) void sum_segments(struct sum_job *j
     for (int64_t s = first; s < last; s++) {
         double sum = 0;
         for (int64_t i = n * s / SEGMENTS; i < n * (s + 1) / SEGMENTS; i++) {
-            const float *p =
-                row ? row : j->x + i / e->inner * e->classes * e->inner + i % e->inner;
+            const float *p = row ? row : j->x + i / e->inner * e->classes * e->inner + i % e->inner;
             bool is_ignored = j->target[i] == e->ignore_index;
             if (row && !is_ignored)
                 kernel_convert(NULL, e->classes, j->dtype, low_row(j->x, i, e->classes), KERNEL_F32,
@@ -265,9 +264,9 @@ KERNEL_CPU(cross_entropy_grad)
     job.dtype = args->in_dtype[1];
     job.rows = is_low(job.dtype) ? args->workspace : NULL;
     if (job.rows)
-        return kernel_parallel(
-            c, lane_count(e), kernel_piece(kernel_max(1, e->n * e->classes * 4 / lane_count(e))),
-            entropy_grad_low, &job);
+        return kernel_parallel(c, lane_count(e),
+                               kernel_piece(kernel_max(1, e->n * e->classes * 4 / lane_count(e))),
+                               entropy_grad_low, &job);
     return kernel_parallel(c, e->n * e->inner, kernel_piece(e->classes * 4), entropy_grad_body,
                            &job);
 }

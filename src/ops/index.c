@@ -179,6 +179,8 @@ static const struct index_attr index_default = {.skip = NO_SKIP};
             .build = (id) == ROW_SELECT   ? build_select                                           \
                      : (id) == ROW_GATHER ? build_gather                                           \
                                           : NULL,                                                  \
+            .kind.picks_rows = (id) == ROW_SELECT,                                                 \
+            .low_kind.picks_rows = (id) == ROW_SELECT,                                             \
             .low_rule = OPS_LOW_WHOLE,                                                             \
             .low_out = (id) != ROW_ADD}
 

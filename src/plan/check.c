@@ -105,7 +105,7 @@ static enum ebb_status check_homes(const struct trace *trace, const struct plan 
     return EBB_OK;
 }
 
-/* A copy has a place of its own from its first SEND to its FORGET (P11). */
+/* A copy has a place of its own from its ROOM or first SEND to its FORGET (P11). */
 static enum ebb_status check_low(struct plan_walk *walk, struct low *low, size_t at,
                                  uint64_t budget, struct ebb_error *err)
 {
@@ -118,7 +118,7 @@ static enum ebb_status check_low(struct plan_walk *walk, struct low *low, size_t
         layout_remove(&low->layout, low->offsets[s], s);
         low->is_there[s] = false;
     }
-    if (step->act != PLAN_SEND)
+    if (step->act != PLAN_SEND && step->act != PLAN_ROOM)
         return EBB_OK;
     bool was_there = low->is_there[s] || walk->storages[s].home == step->tier;
     low->is_there[s] = true;
@@ -242,7 +242,8 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
         status = check_step(&walk, &layout, offsets, at, limits->budget_bytes[0], err);
         EBB_THEN(status, account(&walk, at, limits, &found, err));
         uint8_t act = plan->steps[at].act;
-        bool is_below = act == PLAN_SEND || act == PLAN_FORGET || act == PLAN_RUN;
+        bool is_below =
+            act == PLAN_SEND || act == PLAN_FORGET || act == PLAN_RUN || act == PLAN_ROOM;
         uint8_t tier = status == EBB_OK && is_below ? plan->steps[at].tier : 0;
         if (tier && !plan->exact_bytes)
             status = check_low(&walk, &low[tier], at, limits->budget_bytes[tier], err);

@@ -160,7 +160,8 @@ static enum ebb_status add_rect(struct packer *p, uint64_t bytes, size_t step, u
 /* Its offset is one of a lower tier. */
 static bool lies_below(const struct plan_step *step)
 {
-    return step->act == PLAN_SEND || (step->act == PLAN_RUN && step->tier);
+    return step->act == PLAN_SEND || step->act == PLAN_ROOM ||
+           (step->act == PLAN_RUN && step->tier);
 }
 
 /* Persistent storages take their places for good before anything else. */
@@ -299,7 +300,7 @@ static enum ebb_status assign(struct packer *p, const struct trace *trace, struc
 
 /* ---- lower tiers ----------------------------------------------------------------------------- */
 
-/* A copy lies there from its SEND to its FORGET; of a later SEND over it too. What the host runs has its
+/* A copy lies there from its ROOM or SEND to its FORGET; of a later SEND over it too. What the host runs has its
  * workspace there; whoever takes the bytes next waits. */
 static enum ebb_status collect_low(const struct trace *trace, const struct plan *plan, int tier,
                                    size_t *rect_of, struct packer *p, struct ebb_error *err)
@@ -324,7 +325,8 @@ static enum ebb_status collect_low(const struct trace *trace, const struct plan 
     p->peak = walk.tier_bytes[tier];
     for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
         const struct plan_step *step = &plan->steps[at];
-        bool is_here = step->tier == tier && (step->act == PLAN_SEND || step->act == PLAN_FORGET);
+        bool is_put = step->act == PLAN_SEND || step->act == PLAN_ROOM;
+        bool is_here = step->tier == tier && (is_put || step->act == PLAN_FORGET);
         bool is_there = is_here && walk.storages[step->index].copy[tier] != 0;
         status = plan_walk_step(&walk, at, err);
         uint64_t bytes = walk.tier_bytes[tier] + (tier == PLAN_HOST ? walk.below_bytes : 0);
@@ -335,7 +337,7 @@ static enum ebb_status collect_low(const struct trace *trace, const struct plan 
         }
         if (status != EBB_OK || !is_here)
             continue;
-        if (step->act == PLAN_SEND && !is_there) {
+        if (is_put && !is_there) {
             open[step->index] = p->count;
             status = add_rect(p, plan_size(plan, trace->storages[step->index].bytes), at,
                               2 * (plan->step_count - at) + 2, err);
@@ -360,7 +362,8 @@ static enum ebb_status assign_tier(const struct trace *trace, struct plan *plan,
     for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
         struct plan_step *step = &plan->steps[at];
         bool has_work = step->act == PLAN_RUN && trace->ops[step->index].workspace_bytes;
-        if (step->tier == tier && (step->act == PLAN_SEND || has_work))
+        bool is_put = step->act == PLAN_SEND || step->act == PLAN_ROOM;
+        if (step->tier == tier && (is_put || has_work))
             step->offset = p.rects[rect_of[at]].offset;
     }
     ebb_free(p.rects);
@@ -416,7 +419,7 @@ void plan_strip_offsets(struct plan *plan)
     for (size_t i = 0; i < plan->step_count; i++) {
         struct plan_step step = plan->steps[i];
         bool has_place = step.act == PLAN_PLACE || step.act == PLAN_RUN;
-        step.offset = has_place || step.act == PLAN_SEND ? PLAN_NOWHERE : 0;
+        step.offset = has_place || lies_below(&step) ? PLAN_NOWHERE : 0;
         if (step.act != PLAN_MOVE)
             plan->steps[count++] = step;
     }

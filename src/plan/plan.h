@@ -13,14 +13,16 @@
  *           that were PLACEd and are not yet filled are produced; outputs not placed are skipped
  *           (kind->can_skip_outputs, else scratch covers them); resident outputs are never
  *           rewritten. The op's workspace, then scratch, lies at `offset` for this step.
- *           With `tier` 1 the host runs it, beside the device: it reads copies there and writes in
- *           place there, nothing else; its workspace lies at `offset` of tier 1.
+ *           With `tier` 1 the host runs it, beside the device: it reads copies there, writes in
+ *           place there and fills what has ROOM there; its workspace lies at `offset` of tier 1.
  *   DROP    give the tier-0 bytes back.
  *   SEND    copy tier 0 -> `tier` to `offset` there, asynchronously; a copy that is there already
  *           is written over where it lies. The storage may be DROPped at once: whoever touches
  *           the bytes next waits for the copy.
  *   FETCH   copy `tier` -> tier 0 into a PLACEd storage, asynchronously; it is resident at once for
  *           the checker, its first reader waits for the copy.
+ *   ROOM    reserve `bytes` of `tier` for a copy at `offset`, without contents until a RUN there
+ *           or a SEND fills it.
  *   FORGET  give up the copy in `tier`.
  *   MOVE    copy a placed storage to `offset` inside tier 0 (the ranges may overlap); its old bytes
  *           are free. Only plans with addresses have moves.
@@ -49,14 +51,23 @@
 #define PLAN_TIERS 3 /* 0 device, 1 host, 2 file */
 #define PLAN_HOST 1
 
-enum plan_act { PLAN_PLACE, PLAN_RUN, PLAN_DROP, PLAN_SEND, PLAN_FETCH, PLAN_FORGET, PLAN_MOVE };
+enum plan_act {
+    PLAN_PLACE,
+    PLAN_RUN,
+    PLAN_DROP,
+    PLAN_SEND,
+    PLAN_FETCH,
+    PLAN_FORGET,
+    PLAN_MOVE,
+    PLAN_ROOM
+};
 
 struct plan_step {
     uint8_t act;  /* enum plan_act */
-    uint8_t tier; /* SEND, FETCH, FORGET: 1 or 2; RUN: 1 on the host, else 0 */
+    uint8_t tier; /* SEND, FETCH, FORGET: 1 or 2; ROOM: 1; RUN: 1 on the host, else 0 */
     uint32_t index;
-    uint64_t
-        offset; /* PLACE, MOVE: where to; RUN: workspace, in `tier`; SEND: where to there; else 0 */
+    /* PLACE, MOVE: where to; RUN: workspace, in `tier`; SEND, ROOM: where to there; else 0 */
+    uint64_t offset;
 };
 
 /* Where a persistent storage (see plan_base_layout) lives when no run is under way and that is not
@@ -145,9 +156,11 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
 /* The only place that knows what a step does to residency, versions and copies: the checker, the
  * assignment of offsets and exec's images all go through it. It knows nothing of addresses:
  * extra_bytes tells what lies in tier 0 for the duration of a RUN besides the residents. */
+#define PLAN_EMPTY UINT32_MAX /* room for a copy, nothing in it */
+
 struct plan_residence {
     uint32_t version;          /* of the contents, valid when is_filled */
-    uint32_t copy[PLAN_TIERS]; /* version + 1 of the copy in tier 1, 2; 0 = none */
+    uint32_t copy[PLAN_TIERS]; /* version + 1 of the copy in tier 1, 2; 0 = none; PLAN_EMPTY */
     uint8_t home;              /* tier it lives in; 0: tier 0, or it does not persist */
     bool is_placed, is_filled;
 };
@@ -174,14 +187,14 @@ enum ebb_status plan_walk_end(const struct plan_walk *walk, struct ebb_error *er
 /* Could the host run it where copies lie (rule P13)? */
 bool plan_can_run_below(const struct trace *trace, uint32_t op);
 
-/* What a RUN that comes now would do with an output of its op (rule P3). */
+/* What a RUN that comes now, in that tier, would do with an output of its op (rules P3, P13). */
 enum plan_fate {
     PLAN_FILLED,   /* produced: placed and empty */
     PLAN_WRITTEN,  /* written in place */
     PLAN_SCRATCH,  /* not wanted, but the op cannot do without: into scratch */
     PLAN_LEFT_OUT, /* not produced */
 };
-enum plan_fate plan_walk_fate(const struct plan_walk *walk, uint32_t tensor);
+enum plan_fate plan_walk_fate(const struct plan_walk *walk, uint32_t tensor, uint8_t tier);
 
 /* Bytes that `bytes` take in this plan (rounded unless exact). */
 static inline uint64_t plan_size(const struct plan *plan, uint64_t bytes)

@@ -22,7 +22,7 @@ static const struct {
     [PLAN_PLACE] = {"place", false, true}, [PLAN_RUN] = {"run", false, true},
     [PLAN_DROP] = {"drop", false, false},  [PLAN_SEND] = {"send", true, true},
     [PLAN_FETCH] = {"fetch", true, false}, [PLAN_FORGET] = {"forget", true, false},
-    [PLAN_MOVE] = {"move", false, true},
+    [PLAN_MOVE] = {"move", false, true},   [PLAN_ROOM] = {"room", true, true},
 };
 #define ACT_COUNT (sizeof acts / sizeof acts[0])
 
@@ -46,7 +46,9 @@ static bool is_first_version(const struct plan *plan)
     bool is_first = plan->homes.count == 0;
     for (size_t i = 0; i < plan->step_count && is_first; i++) {
         const struct plan_step *s = &plan->steps[i];
-        is_first = s->act == PLAN_SEND ? s->offset == PLAN_NOWHERE : s->act != PLAN_RUN || !s->tier;
+        is_first = s->act == PLAN_SEND  ? s->offset == PLAN_NOWHERE
+                   : s->act == PLAN_RUN ? !s->tier
+                                        : s->act != PLAN_ROOM;
     }
     return is_first;
 }
@@ -274,7 +276,7 @@ static enum ebb_status read_step(struct reader *r, struct plan *plan, struct ebb
     size_t act = 0;
     while (act < ACT_COUNT && !is_word(word, n, acts[act].name))
         act++;
-    if (act == ACT_COUNT)
+    if (act == ACT_COUNT || (act == PLAN_ROOM && r->is_old))
         return refuse(r, err, "expected place, run, drop, send, fetch or forget");
     n = next_word(r, &word);
     if (!parse_number(word, n, &index) || index >= UINT32_MAX)

@@ -84,6 +84,15 @@ static enum ebb_status walk_copy(struct plan_walk *walk, size_t at, const struct
         return bad(err, at, "no such tier:", step->tier);
     uint32_t *copy = &r->copy[step->tier];
     switch (step->act) {
+    case PLAN_ROOM:
+        if (*copy != 0 || step->tier != PLAN_HOST)
+            return bad(err, at,
+                       *copy ? "room for a copy that is there of storage"
+                             : "only the host runs ops: room in its tier alone for storage",
+                       step->index);
+        walk->tier_bytes[step->tier] += bytes;
+        *copy = PLAN_EMPTY;
+        return EBB_OK;
     case PLAN_SEND:
         if (!r->is_filled)
             return bad(err, at, "send of empty storage", step->index);
@@ -92,7 +101,7 @@ static enum ebb_status walk_copy(struct plan_walk *walk, size_t at, const struct
         *copy = r->version + 1;
         return EBB_OK;
     case PLAN_FETCH:
-        if (*copy == 0)
+        if (*copy == 0 || *copy == PLAN_EMPTY)
             return bad(err, at, "fetch without a copy of storage", step->index);
         if (!r->is_placed || r->is_filled)
             return bad(err, at,
@@ -135,13 +144,13 @@ static enum ebb_status check_inputs(const struct plan_walk *walk, size_t at, uin
     return EBB_OK;
 }
 
-enum plan_fate plan_walk_fate(const struct plan_walk *walk, uint32_t tensor)
+enum plan_fate plan_walk_fate(const struct plan_walk *walk, uint32_t tensor, uint8_t tier)
 {
     const struct trace_tensor *t = &walk->trace->tensors[tensor];
     const struct plan_residence *r = &walk->storages[t->storage];
     if (t->alias != TRACE_FRESH)
         return t->alias == TRACE_MUTATE ? PLAN_WRITTEN : PLAN_LEFT_OUT;
-    if (r->is_placed && !r->is_filled)
+    if (tier ? r->copy[tier] == PLAN_EMPTY : r->is_placed && !r->is_filled)
         return PLAN_FILLED;
     return plan_can_skip(walk->trace->ops[t->op].kind) ? PLAN_LEFT_OUT : PLAN_SCRATCH;
 }
@@ -162,13 +171,10 @@ static enum ebb_status may_run(const struct plan_walk *walk, size_t at, uint32_t
 bool plan_can_run_below(const struct trace *trace, uint32_t op)
 {
     const struct trace_op *o = &trace->ops[op];
-    bool is_so = !o->is_leaf && o->output_count > 0;
-    for (uint32_t i = 0; i < o->output_count; i++)
-        is_so &= trace->tensors[o->output_first + i].alias == TRACE_MUTATE;
-    return is_so;
+    return !o->is_leaf && o->output_count > 0 && !trace_is_view_op(trace, op);
 }
 
-/* On the host: copies there are read and written (rule P13). */
+/* On the host: copies there are read, written and filled (rule P13). */
 static enum ebb_status walk_run_below(struct plan_walk *walk, size_t at, uint32_t op, uint8_t tier,
                                       struct ebb_error *err)
 {
@@ -179,8 +185,8 @@ static enum ebb_status walk_run_below(struct plan_walk *walk, size_t at, uint32_
         return bad(err, at, "ops run in tiers 0 and 1, not in", tier);
     if (!plan_can_run_below(trace, op))
         return ebb_fail(err, EBB_EINPUT,
-                        "plan: step %zu: op %" PRIu32 " (%s) does more than write in place: it "
-                        "cannot run in tier %u",
+                        "plan: step %zu: op %" PRIu32 " (%s) is a leaf or makes nothing: it cannot "
+                        "run in tier %u",
                         at, op, op_name(walk, op), (unsigned)tier);
     for (uint32_t i = 0; i < o->input_count; i++) {
         const struct trace_tensor *t = &trace->tensors[trace->inputs[o->input_first + i]];
@@ -194,7 +200,15 @@ static enum ebb_status walk_run_below(struct plan_walk *walk, size_t at, uint32_
     walk->below_bytes = plan_size(walk->plan, o->workspace_bytes);
     for (uint32_t i = 0; i < o->output_count; i++) {
         const struct trace_tensor *t = &trace->tensors[o->output_first + i];
-        walk->storages[t->storage].copy[tier] = t->version + 1;
+        enum plan_fate fate = plan_walk_fate(walk, o->output_first + i, tier);
+        if (fate == PLAN_SCRATCH)
+            return ebb_fail(err, EBB_EINPUT,
+                            "plan: step %zu: op %" PRIu32
+                            " (%s) has no room in tier %u for storage "
+                            "%" PRIu32 ", which it makes",
+                            at, op, op_name(walk, op), (unsigned)tier, t->storage);
+        if (fate != PLAN_LEFT_OUT)
+            walk->storages[t->storage].copy[tier] = t->version + 1;
     }
     return EBB_OK;
 }
@@ -211,7 +225,7 @@ static enum ebb_status walk_run(struct plan_walk *walk, size_t at, uint32_t op,
     for (uint32_t i = 0; i < o->output_count; i++) {
         const struct trace_tensor *t = &trace->tensors[o->output_first + i];
         struct plan_residence *r = &walk->storages[t->storage];
-        enum plan_fate fate = plan_walk_fate(walk, o->output_first + i);
+        enum plan_fate fate = plan_walk_fate(walk, o->output_first + i, 0);
         if (fate == PLAN_FILLED || fate == PLAN_WRITTEN) {
             r->is_filled = true;
             r->version = t->version;
@@ -241,6 +255,7 @@ enum ebb_status plan_walk_step(struct plan_walk *walk, size_t at, struct ebb_err
     case PLAN_SEND:
     case PLAN_FETCH:
     case PLAN_FORGET:
+    case PLAN_ROOM:
         return walk_copy(walk, at, step, err);
     case PLAN_MOVE:
         if (!walk->storages[step->index].is_placed)

@@ -43,7 +43,10 @@ static const struct trace_tensor *input_of(const struct trace *t, const struct t
 
 static bool is_update(const struct trace *t, uint32_t op)
 {
-    return t->ops[op].phase == TRACE_UPDATE && plan_can_run_below(t, op);
+    bool is_so = t->ops[op].phase == TRACE_UPDATE && plan_can_run_below(t, op);
+    for (uint32_t k = 0; k < t->ops[op].output_count; k++)
+        is_so &= t->tensors[t->ops[op].output_first + k].alias == TRACE_MUTATE;
+    return is_so;
 }
 
 static void join(struct below *b, uint32_t one, uint32_t other)

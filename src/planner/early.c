@@ -125,7 +125,7 @@ static void note_run(struct early *e, struct looking *l, size_t i)
         }
     }
     for (uint32_t k = 0; k < op->output_count; k++) {
-        enum plan_fate fate = plan_walk_fate(&l->walk, op->output_first + k);
+        enum plan_fate fate = plan_walk_fate(&l->walk, op->output_first + k, 0);
         l->empty -= fate == PLAN_FILLED;
         if (fate == PLAN_FILLED || fate == PLAN_WRITTEN)
             l->written[t->tensors[op->output_first + k].storage] = (uint32_t)i + 1;

@@ -76,7 +76,7 @@ static void look_at(struct lean *l, const struct plan_walk *walk, size_t at, uin
         l->is_again[at] = walk->run_counts[s->index] > 0;
         for (uint32_t k = 0; k < op->output_count; k++) {
             uint32_t o = t->tensors[op->output_first + k].storage;
-            if (plan_walk_fate(walk, op->output_first + k) == PLAN_FILLED)
+            if (plan_walk_fate(walk, op->output_first + k, 0) == PLAN_FILLED)
                 note_fill(l, at, o, placed[o]);
         }
     }

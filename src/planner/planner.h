@@ -197,6 +197,35 @@ enum ebb_status planner_early(const struct trace *trace, const struct plan *from
 enum ebb_status planner_below(const struct trace *trace, const struct plan *from, double part,
                               struct plan *to, size_t *count, struct ebb_error *err);
 
+/* Tables that live in tier 1, looked up and updated there by the host (tables.c). What belongs to
+ * them (moments, kept gradients) lives there, too; what updates them (gradients) is made there.
+ * Plans are made for a *light* trace, in which all of that weighs nothing, and then said for the
+ * trace itself: tier 0 never holds a table, and all addresses in it stay. */
+struct planner_tables;
+/* Persistent leaves that only lookups and updates read, and what is named after them; per storage,
+ * zeros before. EBB_EINFEASIBLE: there is none, and why. */
+enum ebb_status planner_tables_find(const struct trace *trace, bool *is_table,
+                                    struct ebb_error *err);
+/* is_table: as found here, or in another program with the same persistent leaves. The trace is
+ * borrowed. EBB_EUNSUPPORTED: an op that the host cannot run there needs one of them. */
+enum ebb_status planner_tables_create(struct planner_tables **tables, const struct trace *trace,
+                                      const bool *is_table, struct ebb_error *err);
+void planner_tables_destroy(struct planner_tables *tables);
+const struct trace *planner_tables_light(const struct planner_tables *tables);
+/* The light trace has the trace's costs, when those have changed. */
+void planner_tables_reprice(struct planner_tables *tables);
+/* Most of tier 1 that they and what passes through take: a plan for the light trace has the rest. */
+uint64_t planner_tables_bytes(const struct planner_tables *tables);
+/* Homes without those of tables, and with them again. `to` is zero or made so before. */
+enum ebb_status planner_tables_homes(const struct planner_tables *tables,
+                                     const struct plan_homes *from, bool with_tables,
+                                     struct plan_homes *to, struct ebb_error *err);
+/* The plan, proved for the light trace, said for the trace; copies get their addresses within
+ * host_bytes, EBB_EBUDGET: they find none. `to` is initialised. */
+enum ebb_status planner_tables_plan(const struct planner_tables *tables, const struct plan *light,
+                                    const uint64_t bytes[PLAN_TIERS], struct plan *to,
+                                    struct ebb_error *err);
+
 /* Homes below tier 0 (homes.c) for a part of the persistent bytes, 0 to 1, and no more than the
  * tiers have room for; small ones, whose copies are mostly latency, only if `with_small`. `homes` is
  * zero before. */

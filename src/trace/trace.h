@@ -65,6 +65,7 @@ struct trace_kind {
     const char *name;
     enum trace_purity purity;
     bool can_skip_outputs; /* out[i] == NULL = do not produce (else scratch is charged) */
+    bool picks_rows;       /* it reads few rows of input 0, a table, however large that is */
     enum ebb_status (*run)(const struct trace_call *call, struct ebb_error *err);
 };
 

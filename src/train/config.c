@@ -115,7 +115,9 @@ static const struct ebb_key memory_rows[] = {
         "warmup_gpu_chunk_mem_ratio says for good how much state lives in tier 0", .flags = 0),
     ROW("mem_tracer.use_fake_dist", BOOL, unbuilt, "several ranks on one device", .flags = 0),
     ROW("release_after_init", BOOL, unbuilt, "ranks drop what others own", .flags = 0),
-    ROW("use_cpu_embedding", BOOL, unbuilt, "the host looks tokens up", .flags = 0),
+    WISH("use_cpu_embedding", cpu_embedding,
+         "true: tables that are looked up live in host memory, the host looks them up and updates "
+         "them"),
     WISH("use_hybrid_adam", hybrid_adam,
          "true: host and device share the updates; false: the host runs all, with state there"),
     WISH("with_tiling_linear", tiling,

@@ -25,9 +25,12 @@ static enum ebb_status open_below(struct train_engine *e, struct ebb_error *err)
     bool is_able =
         e->options.host_bytes && e->place.device->launch_below && strcmp(e->place.bits, "cpu") == 0;
     enum train_wish wish = e->options.wishes.hybrid_adam;
-    if (!is_able || (e->options.threads > 1 && wish == TRAIN_OPEN)) /* they have the cores */
+    bool has_cores = e->options.threads > 1 && wish == TRAIN_OPEN; /* the device's threads */
+    if (!is_able || (has_cores && e->options.wishes.cpu_embedding != TRAIN_ON))
         return EBB_OK;
-    e->ways.updates = wish == TRAIN_OFF ? PLANNER_BY_HOST : PLANNER_SHARED;
+    e->ways.updates = wish == TRAIN_OFF ? PLANNER_BY_HOST
+                      : has_cores       ? PLANNER_BY_DEVICE
+                                        : PLANNER_SHARED;
     e->ways.host_slowness = e->options.threads > 1 ? 2 : 1;
     EBB_TRY(ops_backend_create(&e->below, &kernel_cpu, e->device, NULL, 1, err));
     e->ways.below = e->below;
@@ -103,6 +106,7 @@ static void program_destroy(struct train_program *p)
         return;
     exec_image_destroy(p->image);
     train_choice_fini(&p->choice);
+    train_tables_fini(p);
     exec_program_destroy(p->exec);
     trace_destroy(p->trace);
     plan_homes_fini(&p->homes);
@@ -127,6 +131,7 @@ void train_engine_destroy(struct train_engine *e)
     if (e->device)
         e->device->table->destroy(e->device);
     plan_homes_fini(&e->homes);
+    ebb_free(e->is_table);
     profile_destroy(e->own_costs);
     ebb_free(e->file_path);
     ebb_free(e);
@@ -252,7 +257,7 @@ static uint32_t storage_of(const struct train_program *p, uint32_t leaf)
 static enum ebb_status settle_by(struct train_engine *e, const struct train_program *p,
                                  struct ebb_error *err)
 {
-    EBB_TRY(plan_homes_copy(&e->homes, &p->choice.plan.homes, err));
+    EBB_TRY(plan_homes_copy(&e->homes, &train_plan_of(p)->homes, err));
     for (uint32_t leaf = 0, i = 0; leaf < p->persistent_count && i < e->homes.count; leaf++)
         if (storage_of(p, leaf) == e->homes.list[i].storage)
             e->homes.list[i++].storage = leaf;
@@ -270,12 +275,20 @@ static enum ebb_status take_homes(const struct train_engine *e, struct train_pro
 }
 
 /* The first program of an engine has its state where that is fastest; the others find it there. */
-static struct train_ways ways_of(const struct train_engine *e, const struct train_program *p)
+static enum ebb_status ways_of(const struct train_engine *e, struct train_program *p,
+                               struct train_ways *ways, struct ebb_error *err)
 {
-    struct train_ways ways = e->ways;
-    ways.homes = &p->homes;
-    ways.is_settled = p->is_settled;
-    return ways;
+    *ways = e->ways;
+    ways->homes = &p->homes;
+    ways->is_settled = p->is_settled;
+    return train_tables_ways(p, ways, err);
+}
+
+/* What it is decided about. */
+static void look_at(struct train_choice *c, const struct train_program *p)
+{
+    c->trace = p->tables ? planner_tables_light(p->tables) : p->trace;
+    c->exec = p->tables ? p->light : p->exec;
 }
 
 static enum ebb_status decide(struct train_engine *e, struct train_program *p,
@@ -283,10 +296,11 @@ static enum ebb_status decide(struct train_engine *e, struct train_program *p,
 {
     if (p->is_settled)
         EBB_TRY(take_homes(e, p, err));
-    struct train_ways ways = ways_of(e, p);
-    p->choice.trace = p->trace;
-    p->choice.exec = p->exec;
-    return train_choice_make(&ways, &p->choice, err);
+    struct train_ways ways;
+    EBB_TRY(ways_of(e, p, &ways, err));
+    look_at(&p->choice, p);
+    return p->tables ? train_tables_decide(e, p, &ways, err)
+                     : train_choice_make(&ways, &p->choice, err);
 }
 
 /* Programs decided so far are decided again with as much state below as there is room for. */
@@ -297,7 +311,9 @@ static enum ebb_status settle_below(struct train_engine *e, struct train_program
     struct train_program *first = e->programs;
     while (first->next)
         first = first->next;
-    EBB_TRY(planner_homes(first->trace, &tiers, 1, true, &first->choice.plan.homes, err));
+    EBB_TRY(first->tables
+                ? train_tables_below(e, first, err)
+                : planner_homes(first->trace, &tiers, 1, true, &first->choice.plan.homes, err));
     EBB_TRY(settle_by(e, first, err));
     newest->next = e->programs;
     for (struct train_program *p = newest; p; p = p->next) {
@@ -369,16 +385,17 @@ static struct train_program *find_equal(const struct train_engine *e, const stru
 static enum ebb_status apply_costs(struct train_engine *e, struct train_program *p,
                                    struct ebb_error *err)
 {
-    struct train_ways plain = ways_of(e, p);
+    struct train_ways plain;
     uint64_t floor_bytes;
+    EBB_TRY(ways_of(e, p, &plain, err));
     plain.profile = profile_builtin();
-    p->choice.trace = p->trace;
-    p->choice.exec = p->exec;
+    look_at(&p->choice, p);
     if (e->ways.budget_bytes != UINT64_MAX)
         EBB_TRY(train_choice_floor(&plain, &p->choice, &floor_bytes, err));
     exec_program_destroy(p->exec);
     p->exec = NULL;
     train_costs_apply(p->trace, e->options.costs);
+    EBB_TRY(train_tables_reprice(p, err));
     return exec_program_create(&p->exec, p->trace, EXEC_EBB, err);
 }
 
@@ -406,6 +423,7 @@ enum ebb_status train_engine_add(struct train_engine *e, struct trace *trace,
     }
     if (status == EBB_OK)
         status = exec_program_create(&p->exec, trace, EXEC_EBB, err);
+    EBB_THEN(status, train_tables_make(e, p, err));
     if (e->options.costs)
         EBB_THEN(status, apply_costs(e, p, err));
     EBB_THEN(status, decide_all(e, p, err));
@@ -427,9 +445,13 @@ enum ebb_status train_engine_add(struct train_engine *e, struct trace *trace,
 enum ebb_status train_engine_floor(struct train_engine *e, struct train_program *p,
                                    uint64_t *floor_bytes, struct ebb_error *err)
 {
-    struct train_choice free = {.trace = p->trace, .exec = p->exec};
+    struct train_choice free = {0};
+    struct train_ways ways;
+    EBB_TRY(ways_of(e, p, &ways, err));
+    ways.is_settled = false;
+    look_at(&free, p);
     enum ebb_status status =
-        train_choice_floor(&e->ways, p->homes.count ? &free : &p->choice, floor_bytes, err);
+        train_choice_floor(&ways, p->homes.count ? &free : &p->choice, floor_bytes, err);
     train_choice_fini(&free); /* with the least in tier 0 state may live elsewhere than now */
     return status;
 }
@@ -451,9 +473,11 @@ enum ebb_status train_engine_predict(struct train_engine *e, struct train_progra
                                      uint64_t budget_bytes, const char *policy,
                                      struct train_program_info *info, struct ebb_error *err)
 {
-    struct train_ways ways = ways_of(e, p), given = ways;
+    struct train_ways ways, given;
     struct train_choice choice;
     uint64_t floor_bytes;
+    EBB_TRY(ways_of(e, p, &ways, err));
+    given = ways;
     train_ways_budget(&ways, budget_bytes);
     EBB_TRY(train_ways_name(&ways, policy, err));
     EBB_TRY(train_choice_floor(&given, &p->choice, &floor_bytes, err));
@@ -477,7 +501,7 @@ static enum ebb_status run_repriced(const struct train_engine *e, const struct t
     struct exec_program *exec = NULL;
     ways.profile = profile;
     struct exec_options o = train_ways_options(&ways);
-    o.plan = &p->choice.plan;
+    o.plan = train_plan_of(p);
     o.policy = NULL;
     EBB_TRY(exec_program_create(&exec, p->trace, EXEC_EBB, err));
     enum ebb_status status = exec_run(exec, &o, report, err);
@@ -521,7 +545,7 @@ const struct trace *train_program_trace(const struct train_program *p)
 
 const struct plan *train_program_plan(const struct train_program *p)
 {
-    return &p->choice.plan;
+    return train_plan_of(p);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -602,7 +626,7 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
     o.device = e->device;
     o.finish = e->place.kernels->finish && !e->options.is_dry ? finish : NULL;
     if (e->options.is_online && e->ways.policy && !e->ways.is_free && !p->choice.info.is_fallback &&
-        e->ways.budget_bytes < p->choice.info.unlimited_bytes) {
+        !p->tables && e->ways.budget_bytes < p->choice.info.unlimited_bytes) {
         o.io = io;
         o.log = log;
         EBB_TRY(run_online(e, p, &o, report, err));
@@ -610,7 +634,7 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
         return check_fault(e, p, err);
     }
     if (!p->image)
-        EBB_TRY(exec_image_create(&p->image, p->exec, &p->choice.plan, &o, err));
+        EBB_TRY(exec_image_create(&p->image, p->exec, train_plan_of(p), &o, err));
     EBB_TRY(exec_image_run(p->image, io, log, report, err));
     return check_fault(e, p, err);
 }

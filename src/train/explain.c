@@ -296,6 +296,7 @@ static void apply_step(struct stage *s, const struct plan_step *step, uint32_t *
         s->w->now[TRAIN_KIND_WORKSPACE] = 0;
         break;
     case PLAN_FORGET:
+    case PLAN_ROOM:
     case PLAN_MOVE:
         break;
     }

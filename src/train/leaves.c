@@ -176,16 +176,18 @@ enum ebb_status train_engine_lift_cap(struct train_engine *e, struct ebb_error *
     return status;
 }
 
-/* How high copies and homes of a plan reach in host memory. */
+/* How high copies, homes and what the host works in reach in host memory. */
 static uint64_t host_height(const struct train_program *p)
 {
-    const struct plan *plan = &p->choice.plan;
+    const struct plan *plan = train_plan_of(p);
     uint64_t most = 0;
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
-        bool is_there = step->act == PLAN_SEND && step->tier == DEVICE_HOST;
-        uint64_t end =
-            is_there ? step->offset + plan_round(p->trace->storages[step->index].bytes) : 0;
+        bool is_copy = step->act == PLAN_SEND || step->act == PLAN_ROOM;
+        uint64_t bytes = is_copy                 ? p->trace->storages[step->index].bytes
+                         : step->act == PLAN_RUN ? p->trace->ops[step->index].workspace_bytes
+                                                 : 0;
+        uint64_t end = step->tier == DEVICE_HOST && bytes ? step->offset + plan_round(bytes) : 0;
         most = end > most ? end : most;
     }
     for (size_t i = 0; i < p->homes.count; i++) {

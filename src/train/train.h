@@ -66,8 +66,9 @@ enum train_gradients {
 };
 struct train_wishes {
     enum train_wish use_ckp, activation_offload;
-    enum train_wish hybrid_adam; /* off: the host runs all updates; else it shares them */
-    enum train_wish tiling;      /* on: weights of linear layers lie in blocks of rows */
+    enum train_wish hybrid_adam;   /* off: the host runs all updates; else it shares them */
+    enum train_wish cpu_embedding; /* on: tables live in host memory, which looks them up */
+    enum train_wish tiling;        /* on: weights of linear layers lie in blocks of rows */
     enum train_wish monitor, tracer_monitor; /* one switch under two names */
     /* What the process may take besides, for the monitor; 0: 32 MiB; UINT64_MAX: what earlier starts
      * saw (reserve.c). */

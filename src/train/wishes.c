@@ -118,6 +118,20 @@ static void check_host(const struct checking *c)
               "mem_tracer ratios");
 }
 
+static void check_tables(const struct checking *c)
+{
+    const struct train_config *config = c->config;
+    if (config->wishes.cpu_embedding != TRAIN_ON)
+        return;
+    if (config->host_bytes == 0 && config->wishes.cpu_ratio <= 0)
+        wrong(c, "use_cpu_embedding",
+              "found true, which puts tables into host memory, allowed with host > 0");
+    if (train_is_gpu(config->device))
+        wrong(c, "use_cpu_embedding",
+              "found true, which gives updates to the host, whose bits are not those of device "
+              "cuda, allowed with device: cpu or far");
+}
+
 /* A GPU copies from and to pinned memory. */
 static void check_gpu(const struct checking *c)
 {
@@ -202,6 +216,7 @@ void train_wishes_check(struct ebb_reading *reading, const struct ebb_path *path
     check_ratios(&c);
     check_links(&c);
     check_host(&c);
+    check_tables(&c);
     check_gpu(&c);
     check_caps(&c);
     check_always(&c);

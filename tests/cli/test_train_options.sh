@@ -191,7 +191,7 @@ for option in release_after_init with_mem_saving_comm; do
     refused 1 "memory.$option: valid, but this build cannot run it yet: needs more than one rank" --$option
     trained --set memory.$option=false
 done
-refused 1 "memory.use_cpu_embedding: valid, but this build cannot run it yet: the device looks tokens up" --use_cpu_embedding
+refused 2 "memory.use_cpu_embedding: true is about tables that lookups alone read" --use_cpu_embedding --host 8MiB
 
 # use_hybrid_adam: the host runs updates where state lives there; all of them, some, none
 trained --host 8MiB --set memory.use_hybrid_adam=false

@@ -1,7 +1,8 @@
 /* Plans with state below tier 0, some of its updates on the host: judged by the oracle, which finds
  * from bytes alone who has to wait for whom. Steps of training that are drawn, budgets from little to
  * all, homes for a part of the state, updates for a part of it on the host, copies where they were
- * and moved; then the same plans with one step changed: refused, or right. Seeds are fixed. */
+ * and moved; the same steps with a table that the host looks up; then the same plans with one step
+ * changed: refused, or right. Seeds are fixed. */
 #include "test.h"
 #include "exec_oracle.h"
 
@@ -20,7 +21,12 @@ static size_t plan_count, below_count, mutant_count, accepted_count;
 struct drawing {
     uint64_t random;
     struct trace_builder *builder;
+    const char *label;             /* of the next op; NULL: none */
+    const struct trace_kind *kind; /* of the next op; NULL: a name */
 };
+
+static const struct trace_kind lookup_kind = {
+    .name = "lookup", .purity = TRACE_PURE, .can_skip_outputs = true, .picks_rows = true};
 
 static uint32_t draw(struct drawing *d, uint32_t below)
 {
@@ -43,7 +49,9 @@ static uint32_t add(struct drawing *d, enum trace_phase phase, bool is_leaf, con
         outputs[outs++] = (struct trace_output){.alias = TRACE_MUTATE, .alias_input = written[i]};
     if (!writes)
         outputs[outs++] = (struct trace_output){.bytes = bytes};
-    struct trace_op_desc desc = {.kind_name = is_leaf ? "leaf" : "op",
+    struct trace_op_desc desc = {.kind = d->kind,
+                                 .kind_name = is_leaf ? "leaf" : "op",
+                                 .label = d->label,
                                  .partner = TRACE_NONE,
                                  .is_leaf = is_leaf,
                                  .phase = phase,
@@ -54,6 +62,8 @@ static uint32_t add(struct drawing *d, enum trace_phase phase, bool is_leaf, con
                                  .outputs = outputs,
                                  .output_count = outs};
     CHECK_OK(trace_builder_op(d->builder, &desc, &first, &err), &err);
+    d->label = NULL;
+    d->kind = NULL;
     return first;
 }
 
@@ -63,16 +73,66 @@ static void command(struct drawing *d, enum trace_command_kind kind, uint32_t te
     CHECK_OK(trace_builder_command(d->builder, kind, tensor, &err), &err);
 }
 
+/* A table with a moment, and tokens that are looked up in it: sometimes twice. */
+struct table {
+    uint32_t weight, moment, tokens, scalars, x[2];
+    uint64_t bytes;
+};
+
+static void add_table(struct drawing *d, struct table *t)
+{
+    t->bytes = 1100 + draw(d, 5000);
+    d->label = "words";
+    t->weight = add(d, TRACE_FORWARD, true, NULL, 0, NULL, 0, t->bytes);
+    d->label = "words.moment";
+    t->moment = add(d, TRACE_FORWARD, true, NULL, 0, NULL, 0, t->bytes / (1 + draw(d, 2)));
+}
+
+static uint32_t look_up(struct drawing *d, struct table *t)
+{
+    t->tokens = add(d, TRACE_FORWARD, true, NULL, 0, NULL, 0, 40 + draw(d, 400));
+    uint64_t bytes = some_bytes(d);
+    for (int k = 0; k < 2; k++) {
+        d->kind = &lookup_kind;
+        t->x[k] =
+            add(d, TRACE_FORWARD, false, (uint32_t[]){t->weight, t->tokens}, 2, NULL, 0, bytes);
+    }
+    return add(d, TRACE_FORWARD, false, t->x, 2, NULL, 0, bytes);
+}
+
+/* Its gradient, sometimes scaled by its own norm; the update in one or two parts. */
+static void update_table(struct drawing *d, struct table *t, uint32_t g)
+{
+    uint32_t dw = add(d, TRACE_BACKWARD, false, (uint32_t[]){g, t->tokens}, 2, NULL, 0, t->bytes);
+    if (draw(d, 2)) {
+        uint32_t norm = add(d, TRACE_UPDATE, false, &dw, 1, NULL, 0, 4);
+        uint32_t scale = add(d, TRACE_UPDATE, false, (uint32_t[]){norm, t->scalars}, 2, NULL, 0, 4);
+        dw = add(d, TRACE_UPDATE, false, (uint32_t[]){dw, scale}, 2, NULL, 0, t->bytes);
+    }
+    for (int r = 1 + (int)draw(d, 2); r > 0; r--) {
+        uint32_t out =
+            add(d, TRACE_UPDATE, false, (uint32_t[]){t->scalars, dw, t->weight, t->moment}, 4,
+                (uint32_t[]){2, 3}, 2, 0);
+        t->weight = out;
+        t->moment = out + 1;
+    }
+    command(d, TRACE_PIN, t->weight);
+    command(d, TRACE_PIN, t->moment);
+}
+
 /* Forward through layers, back, updates: some weights with one moment, some with two ranges of one,
  * some with an average that reads the new weight. */
-static struct trace *make_trace(uint64_t seed)
+static struct trace *make_trace(uint64_t seed, bool has_table)
 {
     struct ebb_error err;
     struct drawing d = {.random = seed};
     struct trace *trace;
+    struct table table;
     uint32_t w[LAYERS], m[LAYERS], a[LAYERS], y[LAYERS + 1], g = 0;
     uint64_t bytes[LAYERS];
     CHECK_OK(trace_builder_create(&d.builder, &err), &err);
+    if (has_table)
+        add_table(&d, &table);
     for (int i = 0; i < LAYERS; i++) {
         bytes[i] = some_bytes(&d);
         w[i] = add(&d, TRACE_FORWARD, true, NULL, 0, NULL, 0, bytes[i]);
@@ -80,7 +140,9 @@ static struct trace *make_trace(uint64_t seed)
         a[i] = add(&d, TRACE_FORWARD, true, NULL, 0, NULL, 0, bytes[i]);
     }
     uint32_t scalars = add(&d, TRACE_FORWARD, true, NULL, 0, NULL, 0, 44);
-    y[0] = add(&d, TRACE_FORWARD, true, NULL, 0, NULL, 0, some_bytes(&d));
+    table.scalars = scalars;
+    y[0] = has_table ? look_up(&d, &table)
+                     : add(&d, TRACE_FORWARD, true, NULL, 0, NULL, 0, some_bytes(&d));
     for (int i = 0; i < LAYERS; i++)
         y[i + 1] =
             add(&d, TRACE_FORWARD, false, (uint32_t[]){y[i], w[i]}, 2, NULL, 0, some_bytes(&d));
@@ -99,6 +161,8 @@ static struct trace *make_trace(uint64_t seed)
         if (draw(&d, 3) == 0)
             a[i] = add(&d, TRACE_UPDATE, false, (uint32_t[]){w[i], a[i]}, 2, (uint32_t[]){1}, 1, 0);
     }
+    if (has_table)
+        update_table(&d, &table, g);
     for (int i = 0; i < LAYERS; i++) {
         command(&d, TRACE_PIN, w[i]);
         command(&d, TRACE_PIN, m[i]);
@@ -219,11 +283,23 @@ static void judge_all(const struct exec_program *program, const struct trace *t,
     plan_fini(&moved);
 }
 
-static void sweep(uint64_t seed)
+static struct planner_tiers draw_tiers(struct drawing *d, uint64_t peak, bool has_file)
 {
     static const double rates[] = {0.2, 1, 8, 0};
+    struct planner_tiers tiers = {
+        .bytes = {peak * (2 + draw(d, 8)) / 10 / 256 * 256, 2 * peak, has_file ? peak : 0}};
+    tiers.links.host_slowness = draw(d, 3);
+    for (int i = DEVICE_HOST; i < DEVICE_TIERS; i++) {
+        tiers.links.out[i] = tiers.links.in[i] =
+            (struct device_link){.latency_ns = draw(d, 40), .bytes_per_ns = rates[draw(d, 4)]};
+    }
+    return tiers;
+}
+
+static void sweep(uint64_t seed)
+{
     struct ebb_error err;
-    struct trace *t = make_trace(seed);
+    struct trace *t = make_trace(seed, false);
     struct drawing d = {.random = seed * 77};
     struct exec_program *program = NULL;
     struct exec_report full;
@@ -233,14 +309,7 @@ static void sweep(uint64_t seed)
     for (int k = 0; k < 12; k++) {
         struct plan_homes homes = {0};
         struct plan game = {0};
-        struct planner_tiers tiers = {
-            .bytes = {full.peak_bytes * (2 + draw(&d, 8)) / 10 / 256 * 256, 2 * full.peak_bytes,
-                      k % 3 ? 0 : full.peak_bytes}};
-        tiers.links.host_slowness = draw(&d, 3);
-        for (int i = DEVICE_HOST; i < DEVICE_TIERS; i++) {
-            tiers.links.out[i] = tiers.links.in[i] = (struct device_link){
-                .latency_ns = draw(&d, 40), .bytes_per_ns = rates[draw(&d, 4)]};
-        }
+        struct planner_tiers tiers = draw_tiers(&d, full.peak_bytes, k % 3 == 0);
         bool is_found = false;
         CHECK_OK(planner_homes(t, &tiers, (2 + draw(&d, 3)) / 4.0, true, &homes, &err), &err);
         tiers.homes = &homes;
@@ -265,6 +334,81 @@ TEST(state_below__obeys_the_oracle)
     print_message("%zu plans, %zu with the host at work; %zu changed, %zu of them accepted\n",
                   plan_count, below_count, mutant_count, accepted_count);
     CHECK(plan_count > 400 && below_count > 150 && accepted_count > 500);
+}
+
+/* Of a plan for the light trace one for the trace, which never has the table in tier 0. */
+static void judge_said(const struct exec_program *program, const struct trace *t,
+                       const struct planner_tables *tables, const struct planner_tiers *tiers,
+                       const struct plan *light, struct drawing *d)
+{
+    struct ebb_error err;
+    struct plan said = {0};
+    struct plan_report report;
+    struct planner_tiers more = *tiers;
+    more.bytes[DEVICE_HOST] += planner_tables_bytes(tables);
+    CHECK_OK(planner_tables_plan(tables, light, more.bytes, &said, &err), &err);
+    const struct plan_limits limits = {{more.bytes[0], more.bytes[1], more.bytes[2]}};
+    CHECK_OK(plan_check(t, &said, &limits, &report, &err), &err);
+    for (size_t i = 0; i < said.step_count; i++)
+        CHECK(said.steps[i].act != PLAN_PLACE || said.steps[i].index > 1);
+    judge(program, t, &more, &said, false);
+    judge_mutants(program, t, &more, &said, d);
+    plan_fini(&said);
+}
+
+static void sweep_table(uint64_t seed)
+{
+    struct ebb_error err;
+    struct trace *t = make_trace(seed, true);
+    struct drawing d = {.random = seed * 77};
+    struct exec_program *program = NULL, *light = NULL;
+    struct exec_report full;
+    struct planner_tables *tables = NULL;
+    bool *is_table = ebb_calloc(t->storage_count, 1);
+    CHECK_OK(planner_tables_find(t, is_table, &err), &err);
+    CHECK(is_table[0] && is_table[1] && !is_table[2]);
+    CHECK_OK(planner_tables_create(&tables, t, is_table, &err), &err);
+    const struct trace *thin = planner_tables_light(tables);
+    CHECK_OK(exec_program_create(&program, t, EXEC_EBB, &err), &err);
+    CHECK_OK(exec_program_create(&light, thin, EXEC_EBB, &err), &err);
+    struct exec_options o = {.budget_bytes = UINT64_C(1) << 40};
+    CHECK_OK(exec_run(light, &o, &full, &err), &err);
+    for (int k = 0; k < 8; k++) {
+        struct plan_homes homes = {0};
+        struct plan game = {0}, moved = {0};
+        struct planner_tiers tiers = draw_tiers(&d, full.peak_bytes, k % 3 == 0);
+        bool is_found = false, is_moved = false;
+        CHECK_OK(planner_homes(thin, &tiers, draw(&d, 3) / 2.0, true, &homes, &err), &err);
+        tiers.homes = homes.count ? &homes : NULL;
+        CHECK_OK(
+            planner_floor_at(thin, &tiers, tiers.bytes[0], tiers.bytes[0], &game, &is_found, &err),
+            &err);
+        if (is_found)
+            CHECK_OK(planner_early(thin, &game, &tiers, draw(&d, 2), &moved, &is_moved, &err),
+                     &err);
+        if (is_found)
+            judge_said(program, t, tables, &tiers, is_moved ? &moved : &game, &d);
+        plan_fini(&game);
+        plan_fini(&moved);
+        plan_homes_fini(&homes);
+    }
+    planner_tables_destroy(tables);
+    ebb_free(is_table);
+    exec_program_destroy(light);
+    exec_program_destroy(program);
+    trace_destroy(t);
+}
+
+TEST(tables_below__obey_the_oracle)
+{
+    uint64_t blocks = ebb_heap_live();
+    plan_count = below_count = mutant_count = accepted_count = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        sweep_table(seed);
+    CHECK_EQ(ebb_heap_live(), blocks);
+    print_message("%zu plans, %zu with the host at work; %zu changed, %zu of them accepted\n",
+                  plan_count, below_count, mutant_count, accepted_count);
+    CHECK(plan_count > 200 && below_count == plan_count && accepted_count > 500);
 }
 
 TEST_MAIN()

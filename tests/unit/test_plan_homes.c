@@ -127,8 +127,8 @@ TEST(check__the_host_runs_where_copies_lie)
     CHECK_OK(plan_check(trace, &plan, &wide, &report, &err), &err);
     CHECK_EQ(report.cost_ns, 2000); /* what the device runs */
     CHECK_EQ(report.sent_bytes, 1500);
-    CHECK(plan_can_run_below(trace, 4) && plan_can_run_below(trace, 5));
-    CHECK(!plan_can_run_below(trace, 3) && !plan_can_run_below(trace, 0));
+    CHECK(plan_can_run_below(trace, 3) && plan_can_run_below(trace, 5));
+    CHECK(!plan_can_run_below(trace, 0));
 }
 
 static void refuses_below(const char *what)
@@ -152,8 +152,12 @@ TEST(check__the_host_runs_nothing_else)
     plan.steps[last].tier = 2;
     refuses_below("ops run in tiers 0 and 1, not in 2");
     plan.steps[last].tier = 1;
-    plan.steps[last].index = 3;
-    refuses_below("does more than write in place");
+    plan.steps[last].index = 0;
+    refuses_below("second run of op 0 (leaf)");
+    plan.steps[last].index = 2;
+    plan.steps[last - 1] = plan.steps[last];
+    refuses_below("second run of op 2 (leaf)");
+    plan.steps[last - 1] = (struct plan_step){PLAN_SEND, 1, Y, 1792};
     plan.steps[last].index = 5;
     step(PLAN_RUN, 5, 0, 1);
     refuses_below("reads version 0 of storage 1 in tier 1, which is not there"); /* twice */
@@ -164,6 +168,80 @@ TEST(check__the_host_runs_nothing_else)
     CHECK_OK(plan_check(trace, &plan, &wide, &report, &err), &err);
     plan.steps[last - 1].offset = 1024;
     refuses_below("offset 1024 is below 1792");
+}
+
+/* x goes out, the host makes y of it and of w, the device takes it up. */
+static void make_made_below(void)
+{
+    home(W, 1, 0);
+    home(M, 1, 1024);
+    step(PLAN_PLACE, X, 1024, 0);
+    step(PLAN_RUN, 2, 0, 0);
+    step(PLAN_SEND, X, 1792, 1);
+    step(PLAN_ROOM, Y, 2304, 1);
+    step(PLAN_RUN, 3, 0, 1);
+    step(PLAN_PLACE, Y, 1536, 0);
+    step(PLAN_FETCH, Y, 0, 1);
+    step(PLAN_RUN, 4, 0, 1);
+    step(PLAN_RUN, 5, 0, 1);
+    step(PLAN_FORGET, Y, 0, 1);
+}
+
+static void refuses_made(const char *what)
+{
+    static const struct plan_limits roomy = {{2048, 2816, 0}};
+    struct plan_report report;
+    if (plan_check(trace, &plan, &roomy, &report, &err) != EBB_EINPUT)
+        fail_msg("accepted, but: %s", what);
+    if (!strstr(err.message, what))
+        fail_msg("'%s' lacks '%s'", err.message, what);
+}
+
+TEST(check__the_host_makes_what_has_room)
+{
+    static const struct plan_limits roomy = {{2048, 2816, 0}};
+    struct plan_report report;
+    make_made_below();
+    CHECK_OK(plan_check(trace, &plan, &roomy, &report, &err), &err);
+    CHECK_EQ(report.tier_peak_bytes[1], 2816);
+    CHECK_EQ(report.cost_ns, 0);
+    const struct plan_limits less = {{2048, 2815, 0}};
+    CHECK_EQ(plan_check(trace, &plan, &less, &report, &err), EBB_EBUDGET);
+    plan.steps[3].offset = 1792;
+    refuses_made("overlap storage 2");
+    plan.steps[3].offset = 1024;
+    refuses_made("below 1792, where persistent storages lie");
+    plan.steps[3].tier = 2;
+    refuses_made("only the host runs ops");
+    plan.steps[3] = (struct plan_step){PLAN_ROOM, 1, W, 2304};
+    refuses_made("room for a copy that is there of storage 0");
+    plan.steps[3] = (struct plan_step){PLAN_ROOM, 1, Y, 2304};
+    plan.steps[4] = (struct plan_step){PLAN_ROOM, 1, Y, 2304};
+    refuses_made("room for a copy that is there of storage 3");
+    plan.steps[4] = (struct plan_step){PLAN_RUN, 0, 3, 0};
+    refuses_made("reads storage 0, which is not resident");
+    plan.steps[4] = (struct plan_step){PLAN_FORGET, 1, X, 0};
+    refuses_made("fetch without a copy of storage 3"); /* there is room, and nothing in it */
+}
+
+TEST(files__say_what_has_room)
+{
+    struct plan back;
+    make_made_below();
+    CHECK_OK(plan_write(&plan, trace_kit_path, &err), &err);
+    CHECK_OK(plan_load(trace_kit_path, &back, &err), &err);
+    CHECK(back.steps[3].act == PLAN_ROOM && back.steps[3].tier == 1 && back.steps[3].index == Y &&
+          back.steps[3].offset == 2304);
+    plan_fini(&back);
+    plan_strip_offsets(&plan);
+    CHECK(plan_lacks_low(&plan));
+    const uint64_t bytes[PLAN_TIERS] = {0, 2816, 0};
+    CHECK_OK(plan_assign_low(trace, &plan, bytes, &err), &err);
+    CHECK_EQ(plan.steps[3].offset + plan.steps[2].offset, 2304 + 1792);
+    static const char old[] = "ebb-plan 1\nsignature 00000000000000000000000000000000\n"
+                              "planner x\nbudget 1\nbytes rounded\nsteps 1\nroom 3 1\nend\n";
+    CHECK_EQ(plan_read("old", old, sizeof old - 1, &back, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "old:7: expected place") != NULL);
 }
 
 TEST(check__the_last_version_is_at_home_at_the_end)
@@ -271,6 +349,7 @@ int main(void)
         CASE(check__state_may_live_below),
         CASE(check__the_host_runs_where_copies_lie),
         CASE(check__the_host_runs_nothing_else),
+        CASE(check__the_host_makes_what_has_room),
         CASE(check__the_last_version_is_at_home_at_the_end),
         CASE(check__a_home_is_kept_and_in_its_place),
         CASE(check__a_leaf_at_home_is_not_run),
@@ -278,6 +357,7 @@ int main(void)
         CASE(homes__moments_leave_first_and_fill_the_host_first),
         cmocka_unit_test_setup_teardown(files__say_where_state_lives, begin_with_path,
                                         end_with_path),
+        cmocka_unit_test_setup_teardown(files__say_what_has_room, begin_with_path, end_with_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,6 @@ static bool uses_agent_label(const struct exp_config *c)
 }
 
 #define ONE_RANK "needs more than one rank"
-#define ON_DEVICE "the device looks tokens up"
 #define ONE_SLOT "a trial trains on one slot"
 const struct exp_unbuilt exp_unbuilt_table[] = {
     {"checkpoint_storage.container_path", "not /determined_shared_fs",
@@ -73,7 +72,6 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"memory.release_after_init", "true", ONE_RANK, NULL},
     {"memory.with_mem_saving_comm", "true", ONE_RANK, NULL},
     {"memory.mem_tracer.use_fake_dist", "true", ONE_RANK, NULL},
-    {"memory.use_cpu_embedding", "true", ON_DEVICE, NULL},
 };
 
 const size_t exp_unbuilt_count = sizeof exp_unbuilt_table / sizeof exp_unbuilt_table[0];
