@@ -44,6 +44,7 @@ slow:
 	@$(CMAKE) -B build $(QUIET)
 	@ninja -C build --quiet
 	@EBB_TEST_LONG=1 ctest --test-dir build -j "$$(nproc)" --output-on-failure --timeout 36000
+	@tools/toys
 
 check:
 	@tools/setup --check
