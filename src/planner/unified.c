@@ -397,13 +397,16 @@ static enum ebb_status try_games(struct unified *u, uint64_t floor_bytes, struct
     return status;
 }
 
-/* Without lower tiers: what a smaller budget makes may be better, and so may what others make. */
+/* Without lower tiers: what a smaller budget makes may be better, and so may what others make. With
+ * tiers it is all tried as it would be without, unless copies are hidden as it is: so a tier never
+ * makes a plan slower. */
 static enum ebb_status try_without(struct unified *u, uint64_t floor_bytes, struct ebb_error *err)
 {
     bool is_small = u->trace->op_count <= SMALL_OPS;
-    bool has_tiers = planner_has_tiers(u->tiers); /* then others have tried less memory already */
-    bool is_alone = is_large(u) && !has_tiers && !u->tiers->demands && !u->tiers->fates;
-    int tries = has_tiers || is_large(u) ? 1 : is_small ? SMALL_TRIES : TRIES;
+    bool is_alone = is_large(u) && !u->tiers->demands && !u->tiers->fates;
+    int tries = is_large(u) ? 1 : is_small ? SMALL_TRIES : TRIES;
+    if (u->is_found && exec_overhead(u->report) < PLANNER_ALL_HIDDEN)
+        return EBB_OK;
     if (is_alone && (double)u->tiers->bytes[0] < AT_FLOOR * (double)floor_bytes)
         return EBB_OK; /* the floor's own plan is one of these games */
     if (is_alone)
@@ -419,7 +422,7 @@ static enum ebb_status try_without(struct unified *u, uint64_t floor_bytes, stru
     }
     if (is_large(u) || u->tiers->demands || u->tiers->fates)
         return status;
-    for (int i = 0; i < (is_small && floor_bytes && !has_tiers ? 3 : 1); i++) {
+    for (int i = 0; i < (is_small && floor_bytes ? 3 : 1); i++) {
         double slack = MOST_SLACK / 4 * i, above = i ? NEAR_FLOOR : is_small ? 0 : AT_FLOOR;
         double bytes = (double)u->tiers->bytes[0], floor = (double)floor_bytes;
         if (bytes * (1 - slack) > above * floor)
