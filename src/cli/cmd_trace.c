@@ -16,33 +16,51 @@ const char *const cli_trace_phases[] = {"forward", "backward", "update"};
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* By name, else by the suffix of the file: .log is a DTR log, anything else native. */
+static const struct {
+    const char *name, *suffix;
+    enum trace_format format;
+} formats[] = {{"native", NULL, TRACE_FORMAT_NATIVE},
+               {"text", ".jsonl", TRACE_FORMAT_TEXT},
+               {"dtr", ".log", TRACE_FORMAT_DTR}};
+enum { FORMATS = sizeof formats / sizeof *formats };
+#define FORMAT_NAMES "native|text|dtr"
+#define FORMAT_HELP "format; default: by the suffix, .jsonl is text, .log a DTR log"
+
+static bool ends_in(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), k = suffix ? strlen(suffix) : n;
+    return n > k && strcmp(path + n - k, suffix) == 0;
+}
+
+/* By name, else by the suffix of the file; anything else is native. */
 static enum ebb_status pick_format(const char *name, const char *path, enum trace_format *format,
                                    struct ebb_error *err)
 {
-    static const char *const names[] = {"native", "dtr"};
-    size_t n = strlen(path);
-    if (name == NULL)
-        name = n > 4 && strcmp(path + n - 4, ".log") == 0 ? "dtr" : "native";
-    if (strcmp(name, "dtr") == 0)
-        *format = TRACE_FORMAT_DTR;
-    else if (strcmp(name, "native") == 0)
-        *format = TRACE_FORMAT_NATIVE;
-    else {
-        const char *near = ebb_nearest(name, names, 2);
-        return ebb_fail(err, EBB_EINPUT, "--to %s: native or dtr is possible%s%s%s", name,
-                        near != NULL ? "; did you mean " : "", near != NULL ? near : "",
-                        near != NULL ? "?" : "");
+    const char *names[FORMATS];
+    *format = TRACE_FORMAT_NATIVE;
+    for (size_t i = 0; i < FORMATS; i++) {
+        names[i] = formats[i].name;
+        if (name ? strcmp(name, formats[i].name) == 0 : ends_in(path, formats[i].suffix)) {
+            *format = formats[i].format;
+            return EBB_OK;
+        }
     }
-    return EBB_OK;
+    if (!name)
+        return EBB_OK;
+    const char *near = ebb_nearest(name, names, FORMATS);
+    return ebb_fail(err, EBB_EINPUT, "--to %s: native, text or dtr is possible%s%s%s", name,
+                    near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+                    near != NULL ? "?" : "");
 }
 
 static enum ebb_status write_trace(const struct trace *trace, const char *path,
                                    enum trace_format format, char *lost, struct ebb_error *err)
 {
     lost[0] = '\0';
-    return format == TRACE_FORMAT_DTR ? trace_write_dtr(trace, path, lost, LOST_BYTES, err)
-                                      : trace_write_native(trace, path, err);
+    if (format == TRACE_FORMAT_DTR)
+        return trace_write_dtr(trace, path, lost, LOST_BYTES, err);
+    return format == TRACE_FORMAT_TEXT ? trace_write_text(trace, path, err)
+                                       : trace_write_native(trace, path, err);
 }
 
 /* What was written: one line, and what the format could not say. */
@@ -218,8 +236,7 @@ static int run_make(int argc, char **argv)
         .description = ebb_str_c(&text),
         CLI_OPTION_ROWS(
             {"output", 'o', CLI_STRING, &o.output, "FILE", "file to write"},
-            {"to", 0, CLI_STRING, &o.format, "native|dtr",
-             "format; default: by the suffix, .log is a DTR log"},
+            {"to", 0, CLI_STRING, &o.format, FORMAT_NAMES, FORMAT_HELP},
             {"layers", 0, CLI_INT, &o.layers, "N", "depth, time steps or blocks: see the shapes"},
             {"ops", 0, CLI_INT, &o.ops, "N", "random: about how many ops"},
             {"bytes", 0, CLI_BYTES, &o.bytes, "SIZE", "of a typical activation, for example 8MiB"},
@@ -257,21 +274,23 @@ static int run_convert(int argc, char **argv)
     const char *output = NULL, *format_name = NULL;
     bool as_json = false;
     const struct cli_spec spec = {
-        .usage = "ebb trace convert FILE -o FILE [--to native|dtr] [--json]",
+        .usage = "ebb trace convert FILE -o FILE [--to " FORMAT_NAMES "] [--json]",
         .description =
-            "Reads a trace of any format (native, DTR log, graph file; the content says "
-            "which) or the step\n"
-            "of an experiment file, and writes it as a native trace or as a DTR log. Native "
-            "files keep\n"
-            "everything and load four times faster than logs. A DTR log cannot say "
-            "everything: what it\n"
+            "Reads a trace of any format (native, text, DTR log, graph file; the content says "
+            "which) or the\n"
+            "step of an experiment file, and writes it as a native trace, as text or as a DTR log. "
+            "Native\n"
+            "files keep everything and load four times faster than logs; text, a line of JSON for "
+            "each op,\n"
+            "keeps everything and other programs write it. A DTR log cannot say everything: what "
+            "it\n"
             "leaves out is listed.\n\n"
             "Examples:\n"
             "  ebb trace convert resnet32.log -o resnet32.trace\n"
+            "  ebb trace convert step.jsonl -o step.trace\n"
             "  ebb trace convert vgg16.json -o vgg16.log",
         CLI_OPTION_ROWS({"output", 'o', CLI_STRING, &output, "FILE", "file to write"},
-                        {"to", 0, CLI_STRING, &format_name, "native|dtr",
-                         "format; default: by the suffix, .log is a DTR log"},
+                        {"to", 0, CLI_STRING, &format_name, FORMAT_NAMES, FORMAT_HELP},
                         {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object instead of text"}),
         CLI_POSITIONAL(1, 1),
     };

@@ -11,8 +11,8 @@
 static void builder_clear(struct trace_builder *b)
 {
     ebb_arena_fini(&b->arena);
-    for (int i = 0; i < 3; i++)
-        ebb_strmap_fini(&b->kinds[i]);
+    for (int i = 0; i < 6; i++)
+        ebb_strmap_fini(&b->kinds[i / 2][i % 2]);
     ebb_free(b->ops);
     ebb_free(b->tensors);
     ebb_free(b->storages);
@@ -41,10 +41,10 @@ void trace_builder_destroy(struct trace_builder *builder)
 }
 
 enum ebb_status trace_builder_kind(struct trace_builder *builder, const char *name, size_t length,
-                                   enum trace_purity purity, const struct trace_kind **kind,
-                                   struct ebb_error *err)
+                                   enum trace_purity purity, bool can_skip,
+                                   const struct trace_kind **kind, struct ebb_error *err)
 {
-    struct ebb_strmap *known = &builder->kinds[purity];
+    struct ebb_strmap *known = &builder->kinds[purity][can_skip];
     uint64_t found = 0;
     if (ebb_strmap_get(known, name, length, &found)) {
         *kind = (const struct trace_kind *)(uintptr_t)found;
@@ -55,6 +55,7 @@ enum ebb_status trace_builder_kind(struct trace_builder *builder, const char *na
     EBB_TRY(ebb_arena_status(&builder->arena, err));
     made->name = copy;
     made->purity = purity;
+    made->can_skip_outputs = can_skip;
     EBB_TRY(ebb_strmap_put(known, name, length, (uint64_t)(uintptr_t)made, err));
     *kind = made;
     return EBB_OK;
@@ -208,8 +209,8 @@ enum ebb_status trace_builder_op(struct trace_builder *builder, const struct tra
         for (size_t i = 0; i < desc->output_count; i++)
             if (desc->outputs[i].alias == TRACE_MUTATE)
                 purity = TRACE_MUTATING;
-        EBB_TRY(
-            trace_builder_kind(b, desc->kind_name, strlen(desc->kind_name), purity, &kind, err));
+        EBB_TRY(trace_builder_kind(b, desc->kind_name, strlen(desc->kind_name), purity,
+                                   desc->can_skip_outputs, &kind, err));
     }
     struct trace_op op = {
         .kind = kind,

@@ -24,16 +24,18 @@ struct trace_builder {
     size_t command_count, command_capacity;
     size_t text_bytes, text_capacity;
     size_t attr_bytes, attr_capacity;
-    struct ebb_strmap kinds[3]; /* by purity: name -> const struct trace_kind * */
-    size_t backward_command;    /* SIZE_MAX: not marked */
+    /* By purity, and whether outputs can be left out: name -> const struct trace_kind *. */
+    struct ebb_strmap kinds[3][2];
+    size_t backward_command; /* SIZE_MAX: not marked */
     uint64_t graph_fixed_bytes;
     bool is_graph;
 };
 
-/* The kind of this name and purity, made in the arena on first use (run == NULL). */
+/* The kind of this name, purity and can_skip_outputs, made in the arena on first use (run == NULL).
+ */
 enum ebb_status trace_builder_kind(struct trace_builder *builder, const char *name, size_t length,
-                                   enum trace_purity purity, const struct trace_kind **kind,
-                                   struct ebb_error *err);
+                                   enum trace_purity purity, bool can_skip,
+                                   const struct trace_kind **kind, struct ebb_error *err);
 
 /* Where trace_check found a fault, so that a file reader can name the byte. */
 enum trace_part {

@@ -135,7 +135,8 @@ static enum ebb_status kind_find(struct reader *r, const struct trace_dtr_text *
     }
     if (memchr(t->text, '\0', t->length) != NULL)
         return bad(r, t->column, "operator name with a NUL byte");
-    EBB_TRY(trace_builder_kind(r->builder, t->text, t->length, TRACE_PURE, &r->kind, r->err));
+    EBB_TRY(
+        trace_builder_kind(r->builder, t->text, t->length, TRACE_PURE, false, &r->kind, r->err));
     return ebb_strmap_put(&r->kinds, t->text, t->length, (uint64_t)(uintptr_t)r->kind, r->err);
 }
 

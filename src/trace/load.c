@@ -7,9 +7,9 @@
 
 #define MAX_FILE ((size_t)1 << 36) /* 64 GiB: beyond it a trace could not be numbered anyway */
 
-/* A DTR log and a graph file are both JSON: the log's first object is a line with an INSTRUCTION.
- */
-static enum trace_format guess(const char *bytes, size_t length)
+/* Text, DTR logs and graph files are JSON: the first line of a text has its version, a log's first
+ * object is a line with an INSTRUCTION. */
+enum trace_format trace_format_of(const char *bytes, size_t length)
 {
     if (length >= TRACE_NATIVE_MAGIC_BYTES &&
         memcmp(bytes, TRACE_NATIVE_MAGIC, TRACE_NATIVE_MAGIC_BYTES) == 0)
@@ -18,6 +18,8 @@ static enum trace_format guess(const char *bytes, size_t length)
     size_t first = line_end != NULL ? (size_t)(line_end - bytes) : length;
     if (memmem(bytes, first, "\"INSTRUCTION\"", 13) != NULL)
         return TRACE_FORMAT_DTR;
+    if (memmem(bytes, first, "\"ebb_trace\"", 11) != NULL)
+        return TRACE_FORMAT_TEXT;
     for (size_t i = 0; i < length; i++) {
         if (bytes[i] == '{')
             return TRACE_FORMAT_GRAPH;
@@ -33,7 +35,7 @@ enum ebb_status trace_load(const char *path, enum trace_format format, struct tr
     struct ebb_file_view view;
     EBB_TRY(ebb_file_view_open(&view, path, MAX_FILE, err));
     if (format == TRACE_FORMAT_AUTO)
-        format = guess(view.data, view.length);
+        format = trace_format_of(view.data, view.length);
     enum ebb_status status;
     switch (format) {
     case TRACE_FORMAT_NATIVE:
@@ -44,6 +46,9 @@ enum ebb_status trace_load(const char *path, enum trace_format format, struct tr
         break;
     case TRACE_FORMAT_GRAPH:
         status = trace_read_graph(path, view.data, view.length, trace, err);
+        break;
+    case TRACE_FORMAT_TEXT:
+        status = trace_read_text(path, view.data, view.length, trace, err);
         break;
     default:
         status =

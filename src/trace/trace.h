@@ -31,8 +31,8 @@
  * can never be recomputed. The *keep set*: tensors pinned by commands after the last RUN; they must
  * be resident at the end.
  *
- * File formats: native (lossless, docs/formats/trace.md), DTR log (read and written; lossy),
- * Checkmate graph JSON (read). */
+ * File formats (docs/formats/trace.md): native and text (lossless), DTR log (read and written;
+ * lossy), Checkmate graph JSON (read). */
 #ifndef EBB_TRACE_TRACE_H
 #define EBB_TRACE_TRACE_H
 
@@ -159,6 +159,7 @@ struct trace_op_desc {
     uint32_t partner;  /* TRACE_NONE when none */
     enum trace_phase phase;
     enum trace_purity purity; /* for kind == NULL: TRACE_PURE or TRACE_ONCE */
+    bool can_skip_outputs;    /* for kind == NULL */
     bool is_leaf;
 };
 
@@ -191,13 +192,21 @@ void trace_destroy(struct trace *trace);
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-enum trace_format { TRACE_FORMAT_AUTO, TRACE_FORMAT_NATIVE, TRACE_FORMAT_DTR, TRACE_FORMAT_GRAPH };
+enum trace_format {
+    TRACE_FORMAT_AUTO,
+    TRACE_FORMAT_NATIVE,
+    TRACE_FORMAT_DTR,
+    TRACE_FORMAT_GRAPH,
+    TRACE_FORMAT_TEXT
+};
 
 /* Reads a file of any format (AUTO looks at the content). Errors carry file:line:column or file and
  * byte offset. A DTR log: everything up to and including the first ANNOTATE START is dropped when
  * there is one. */
 enum ebb_status trace_load(const char *path, enum trace_format format, struct trace **trace,
                            struct ebb_error *err);
+/* What the content looks like; AUTO: none of them. Any JSON object may be a graph. */
+enum trace_format trace_format_of(const char *bytes, size_t length);
 /* The readers behind it, on bytes (for fuzzers and tests). */
 enum ebb_status trace_read_native(const char *name, const void *bytes, size_t length,
                                   struct trace **trace, struct ebb_error *err);
@@ -205,8 +214,12 @@ enum ebb_status trace_read_dtr(const char *name, const char *bytes, size_t lengt
                                struct trace **trace, struct ebb_error *err);
 enum ebb_status trace_read_graph(const char *name, const char *bytes, size_t length,
                                  struct trace **trace, struct ebb_error *err);
+enum ebb_status trace_read_text(const char *name, const char *bytes, size_t length,
+                                struct trace **trace, struct ebb_error *err);
 enum ebb_status trace_write_native(const struct trace *trace, const char *path,
                                    struct ebb_error *err);
+enum ebb_status trace_write_text(const struct trace *trace, const char *path,
+                                 struct ebb_error *err);
 /* *lost (may be NULL) gets one sentence per thing a DTR log cannot say that this trace says; ""
  * when nothing. */
 enum ebb_status trace_write_dtr(const struct trace *trace, const char *path, char *lost,

@@ -52,6 +52,21 @@ expect 2 "$ebb" trace make chain --to dtrr -o x
 contains err "did you mean dtr"
 expect 1 "$ebb" trace make chain -o /nonexistent/x
 
+# convert: native -> text -> native keeps every byte, and other programs write text
+expect 0 "$ebb" trace convert a.trace -o a.jsonl
+python3 -c 'import json; rows = [json.loads(line) for line in open("a.jsonl")]; assert rows[0]["ebb_trace"] == 1 and sum("op" in r for r in rows) > 400' || fail "text is not a line of JSON for each op"
+expect 0 "$ebb" trace convert a.jsonl -o a2.trace
+cmp -s a.trace a2.trace || fail "text does not keep everything"
+expect 0 "$ebb" trace make resnet --layers 2 --to text -o net.txt
+expect 0 "$ebb" sim net.txt --policy lru --ratio 0.9 --json
+expect 0 "$ebb" plan net.txt --ratio 0.9 --effort 0 --json
+expect 0 "$ebb" explain net.txt --no-chart
+sed -n '/^{"ebb_trace"/,/^```/p' "$source_dir/docs/formats/trace.md" | grep -v '^```' >page.jsonl
+expect 0 "$ebb" trace stat page.jsonl
+sed -i '4s/"in": \[1, 0\]/"in": [1, 9]/' page.jsonl
+expect 2 "$ebb" trace stat page.jsonl
+contains err 'page.jsonl:4:28: "in": allowed: a whole number from 0 to 1'
+
 # convert: log -> native -> log keeps the program
 expect 0 "$ebb" trace convert chain.log -o chain2.trace
 expect 0 "$ebb" trace convert chain2.trace -o chain2.log
