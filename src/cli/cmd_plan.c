@@ -34,7 +34,7 @@ void cli_plan_print_json(const struct study_row *row)
 {
     struct cli_json json;
     const struct planner_result *r = &row->result;
-    bool is_ok = r->status == PLANNER_OK;
+    bool is_ok = r->status == PLANNER_OK, is_placed = is_ok && !row->request.no_addresses;
     struct ebb_json_writer *w = cli_json_object(&json);
     ebb_jsonw_key_string(w, "graph", row->graph->path);
     ebb_jsonw_key_string(w, "planner", row->label ? row->label : row->planner->name);
@@ -44,12 +44,13 @@ void cli_plan_print_json(const struct study_row *row)
     const struct {
         const char *key;
         uint64_t value;
-    } numbers[] = {{"cost", r->cost},
-                   {"peak_bytes", r->peak_bytes},
-                   {"height_bytes", r->height_bytes},
-                   {"base_cost", r->base_cost}};
+        bool is_there;
+    } numbers[] = {{"cost", r->cost, is_ok},
+                   {"peak_bytes", r->peak_bytes, is_ok},
+                   {"height_bytes", r->height_bytes, is_placed},
+                   {"base_cost", r->base_cost, is_ok}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        ebb_jsonw_key_uint_or_null(w, numbers[i].key, numbers[i].value, is_ok);
+        ebb_jsonw_key_uint_or_null(w, numbers[i].key, numbers[i].value, numbers[i].is_there);
     ebb_jsonw_key_double(w, "overhead", study_overhead(row));
     ebb_jsonw_key_double(w, "lower_bound", r->lower_bound > 0 ? r->lower_bound : NAN);
     ebb_jsonw_key_string(w, "bound_class", planner_bound_text(r->bound_class));
@@ -88,8 +89,9 @@ void cli_plan_print_table(const struct study_row *rows, size_t count)
                        r->status == PLANNER_OK ? ebb_format_bytes(r->peak_bytes, text[1], 32)
                                                : "-");
         cli_table_cell(table, "%s",
-                       r->status == PLANNER_OK ? ebb_format_bytes(r->height_bytes, text[2], 32)
-                                               : "-");
+                       r->status == PLANNER_OK && !row->request.no_addresses
+                           ? ebb_format_bytes(r->height_bytes, text[2], 32)
+                           : "-");
         cli_table_cell(table, "%.2f", r->seconds);
         cli_table_cell(table, "%s", r->status == PLANNER_OK ? r->winner : r->note);
     }
@@ -109,7 +111,7 @@ struct settings {
     struct planner_tiers tiers;
     int64_t effort, seed;
     uint64_t host_bytes, file_bytes;
-    bool is_json;
+    bool no_addresses, is_json;
 };
 
 static int unknown_planner(const char *name)
@@ -139,6 +141,7 @@ static void fill_request(const struct settings *set, struct study_row *row)
     row->request.seed = (uint64_t)set->seed;
     row->request.write_lp = set->write_lp;
     row->request.tiers = set->tiers;
+    row->request.no_addresses = set->no_addresses;
     row->request.is_bounded = true;
 }
 
@@ -273,7 +276,9 @@ static int run_plan(int argc, char **argv)
             "null\n"
             "device, copies beside the ops; the bound is on all plans that keep weights and "
             "optimizer\n"
-            "state in tier 0.\n\n"
+            "state in tier 0. Where another program gives addresses, --no-addresses asks for plans "
+            "that\n"
+            "keep the budget by the sum of bytes, without moves.\n\n"
             "Verbs:\n"
             "  show        print a plan file step by step\n"
             "  sweep       overhead versus memory, all methods: CSV and chart\n"
@@ -286,6 +291,7 @@ static int run_plan(int argc, char **argv)
             "  ebb plan vgg16.json --ratio 0.9,0.8,0.7\n"
             "  ebb plan unet.json --planner best,chen_sqrtn,griewank --budget 4GiB\n"
             "  ebb plan step.trace --budget 48MiB -o step.plan\n"
+            "  ebb plan step.trace --budget 48MiB --no-addresses -o step.plan\n"
             "  ebb plan exp.yaml --ratio 0.5\n"
             "  ebb plan step.trace -p unified -r 0.3 --host 8GiB --link host=12",
         CLI_OPTION_ROWS(
@@ -314,6 +320,8 @@ static int run_plan(int argc, char **argv)
             {"file-bytes", 0, CLI_BYTES, &set.old_file_bytes, "BYTES", "the same as --file"},
             {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "the way out of --link host=GB/s"},
             {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "the way in of --link host=GB/s"},
+            {"no-addresses", 0, CLI_FLAG, &set.no_addresses, NULL,
+             "plans for a runtime that places storages itself: byte sums, no moves"},
             {"output", 'o', CLI_STRING, &set.output, "FILE", "write the plan of the first row"},
             {"device", 0, CLI_STRING, &changes.device, "NAME",
              "of experiment files: cpu, cuda or a kind that is not here: nvidia-h200"},

@@ -6,6 +6,7 @@
 
 #include "base/heap.h"
 #include "base/str.h"
+#include "cli/json.h"
 #include "cli/train_file.h"
 #include "plot/plot.h"
 
@@ -60,18 +61,31 @@ static enum ebb_status prove(const struct trace *trace, const struct plan *plan,
     return status;
 }
 
+static void show_json(const struct plan *plan, const struct plan_report *report, bool is_placed)
+{
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_string(w, "planner", plan->planner);
+    ebb_jsonw_key_uint(w, "budget_bytes", plan->budget_bytes);
+    ebb_jsonw_key_uint(w, "steps", plan->step_count);
+    ebb_jsonw_key_uint(w, "cost", report->cost_ns);
+    ebb_jsonw_key_uint(w, "base_cost", report->base_ns);
+    ebb_jsonw_key_uint(w, "peak_bytes", report->peak_bytes);
+    ebb_jsonw_key_uint_or_null(w, "height_bytes", report->height_bytes, is_placed);
+    ebb_jsonw_key_uint(w, "runs", report->run_count);
+    ebb_jsonw_key_uint(w, "reruns", report->rerun_count);
+    cli_json_object_end(&json);
+}
+
 static enum ebb_status show(const struct trace *trace, const struct plan *plan, bool is_json,
                             struct ebb_error *err)
 {
     struct plan_report report;
     uint64_t bytes = 0;
     EBB_TRY(prove(trace, plan, &report, err));
+    bool is_placed = plan_has_addresses(plan);
     if (is_json) {
-        printf("{\"planner\":\"%s\",\"budget_bytes\":%" PRIu64 ",\"steps\":%zu,\"cost\":%" PRIu64
-               ",\"base_cost\":%" PRIu64 ",\"peak_bytes\":%" PRIu64 ",\"height_bytes\":%" PRIu64
-               ",\"runs\":%" PRIu64 ",\"reruns\":%" PRIu64 "}\n",
-               plan->planner, plan->budget_bytes, plan->step_count, report.cost_ns, report.base_ns,
-               report.peak_bytes, report.height_bytes, report.run_count, report.rerun_count);
+        show_json(plan, &report, is_placed);
         return EBB_OK;
     }
     uint32_t *runs = ebb_calloc(trace->op_count + 1, sizeof *runs);
@@ -91,11 +105,11 @@ static enum ebb_status show(const struct trace *trace, const struct plan *plan, 
     }
     ebb_free(runs);
     char peak[32], height[32];
-    printf("\n%s: overhead %.6f, peak %s at step %zu, height %s, %" PRIu64 " runs, %" PRIu64
-           " again\n",
+    ebb_format_bytes(report.height_bytes, height, sizeof height);
+    printf("\n%s: overhead %.6f, peak %s at step %zu, %s%s, %" PRIu64 " runs, %" PRIu64 " again\n",
            plan->planner, report.base_ns ? (double)report.cost_ns / (double)report.base_ns : 1.0,
            ebb_format_bytes(report.peak_bytes, peak, sizeof peak), report.peak_step,
-           ebb_format_bytes(report.height_bytes, height, sizeof height), report.run_count,
+           is_placed ? "height " : "no addresses", is_placed ? height : "", report.run_count,
            report.rerun_count);
     return EBB_OK;
 }

@@ -280,7 +280,10 @@ static enum ebb_status prove(const struct exec_program *p, const struct plan *pl
                         plan->planner, t->name);
     EBB_TRY(plan_check(t, plan, &limits, &proof, err));
     if (proof.height_bytes == 0 && proof.peak_bytes > 0)
-        return ebb_fail(err, EBB_EINPUT, "plan by %s has no addresses yet", plan->planner);
+        return ebb_fail(err, EBB_EINPUT,
+                        "plan by %s has no addresses, so it cannot run here: make it without "
+                        "--no-addresses",
+                        plan->planner);
     return EBB_OK;
 }
 

@@ -17,6 +17,7 @@ struct layout {
     bool has_offsets, has_gaps; /* some residence has an address; some has none */
     uint64_t *base;             /* per storage: where a persistent one lies, else PLAN_NOWHERE */
     uint64_t base_bytes;
+    uint64_t awaited_bytes; /* of persistent ones that are not placed yet: nobody else has them */
 };
 
 struct low { /* a lower tier */
@@ -138,17 +139,17 @@ static enum ebb_status check_low(struct plan_walk *walk, struct low *low, size_t
     return EBB_OK;
 }
 
-/* Book what the step just walked did: sums, tiers, traffic. */
-static enum ebb_status account(const struct plan_walk *walk, size_t at,
+/* Book what the step just walked did: sums, tiers, traffic. `awaited` bytes are reserved besides. */
+static enum ebb_status account(const struct plan_walk *walk, size_t at, uint64_t awaited,
                                const struct plan_limits *limits, struct plan_report *report,
                                struct ebb_error *err)
 {
     const struct plan_step *step = &walk->plan->steps[at];
     uint64_t bytes = step->act == PLAN_RUN ? 0 : walk->trace->storages[step->index].bytes;
     uint64_t now = walk->resident_bytes + walk->extra_bytes;
-    if (now > limits->budget_bytes[0])
+    if (now + awaited > limits->budget_bytes[0])
         return ebb_fail(err, EBB_EBUDGET, "plan: step %zu needs %" PRIu64 " bytes, budget %" PRIu64,
-                        at, now, limits->budget_bytes[0]);
+                        at, now + awaited, limits->budget_bytes[0]);
     if (now > report->peak_bytes) {
         report->peak_bytes = now;
         report->peak_step = at;
@@ -184,7 +185,7 @@ static enum ebb_status check_step(struct plan_walk *walk, struct layout *layout,
     const struct plan *plan = walk->plan;
     const struct plan_step *step = &plan->steps[at];
     EBB_TRY(plan_walk_step(walk, at, err));
-    if ((step->act == PLAN_DROP || step->act == PLAN_MOVE) && layout->has_offsets &&
+    if ((step->act == PLAN_DROP || step->act == PLAN_MOVE) &&
         layout->base[step->index] != PLAN_NOWHERE)
         return ebb_fail(err, EBB_EINPUT,
                         "plan: step %zu: storage %" PRIu32 " is persistent, it may not be %s", at,
@@ -195,10 +196,11 @@ static enum ebb_status check_step(struct plan_walk *walk, struct layout *layout,
         return layout_put(layout, plan, at, step->offset, walk->extra_bytes, TRACE_NONE, budget,
                           err);
     if (step->act == PLAN_PLACE || step->act == PLAN_MOVE) {
+        uint64_t bytes = plan_size(plan, walk->trace->storages[step->index].bytes);
         offsets[step->index] = step->offset;
-        return layout_put(layout, plan, at, step->offset,
-                          plan_size(plan, walk->trace->storages[step->index].bytes), step->index,
-                          budget, err);
+        if (layout->base[step->index] != PLAN_NOWHERE) /* placed once: it is never dropped */
+            layout->awaited_bytes -= bytes;
+        return layout_put(layout, plan, at, step->offset, bytes, step->index, budget, err);
     }
     return EBB_OK;
 }
@@ -238,9 +240,10 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
         memset(layout.base, 0xff, trace->storage_count * sizeof *layout.base);
         layout.base_bytes = 0;
     }
+    layout.awaited_bytes = layout.base_bytes;
     for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
         status = check_step(&walk, &layout, offsets, at, limits->budget_bytes[0], err);
-        EBB_THEN(status, account(&walk, at, limits, &found, err));
+        EBB_THEN(status, account(&walk, at, layout.awaited_bytes, limits, &found, err));
         uint8_t act = plan->steps[at].act;
         bool is_below =
             act == PLAN_SEND || act == PLAN_FORGET || act == PLAN_RUN || act == PLAN_ROOM;

@@ -413,6 +413,14 @@ enum ebb_status plan_assign_quickly(const struct trace *trace, struct plan *plan
     return assign_once(trace, plan, budget, true, NULL, err);
 }
 
+bool plan_has_addresses(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].act == PLAN_PLACE && plan->steps[i].offset != PLAN_NOWHERE)
+            return true;
+    return false;
+}
+
 void plan_strip_offsets(struct plan *plan)
 {
     size_t count = 0;

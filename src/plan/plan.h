@@ -218,8 +218,9 @@ enum ebb_status plan_assign_low(const struct trace *trace, struct plan *plan,
                                 const uint64_t budget[PLAN_TIERS], struct ebb_error *err);
 /* Some copy has no address yet. */
 bool plan_lacks_low(const struct plan *plan);
-/* Takes addresses and moves away again. */
+/* Takes addresses and moves away again: whoever runs it places storages by itself. */
 void plan_strip_offsets(struct plan *plan);
+bool plan_has_addresses(const struct plan *plan);
 
 /* The same within any height that is no less than the peak, for the price of moves where free bytes
  * lie scattered: *moved_bytes (may be NULL). Deterministic. */

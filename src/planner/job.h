@@ -59,8 +59,8 @@ void planner_job_bound(struct planner_job *job, double bound, enum planner_bound
 enum ebb_status planner_job_plan(const struct planner *planner, struct planner_job *job,
                                  struct planner_result *result, struct ebb_error *err);
 /* What a plan takes: its runs or, where it has copies, its time on the null device with the
- * request's links. Plans of graph files have no addresses and do not run there: their copies go
- * beside the ops, too, and whoever drops what is still being sent waits. */
+ * request's links. Plans without addresses, as those of graph files, do not run there: their copies
+ * go beside the ops, too, and whoever drops what is still being sent waits. */
 enum ebb_status planner_job_time(const struct planner_job *job, const struct plan *plan,
                                  uint64_t *ns, struct ebb_error *err);
 /* Addresses for copies below, if they find room; else they have none: byte sums fit all the same. */

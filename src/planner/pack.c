@@ -41,24 +41,34 @@ enum ebb_status planner_place_low(const struct trace *trace, struct plan *plan,
 
 enum packing { PACK_STILL, PACK_SLIDING }; /* with moves where free bytes lie scattered */
 
+/* Addresses for what has none yet, or none for anybody. */
+static enum ebb_status pack(const struct planner_job *job, struct plan *plan, enum packing packing,
+                            const uint64_t *budget, struct ebb_error *err)
+{
+    const struct trace *trace = job->graph->trace;
+    bool has_addresses = job->has_made && !job->is_unplaced;
+    if (job->request->no_addresses) {
+        plan_strip_offsets(plan);
+        return EBB_OK;
+    }
+    if (!has_addresses && packing == PACK_SLIDING)
+        EBB_TRY(plan_assign_sliding(trace, plan, job->request->budget_bytes, NULL, err));
+    else if (!has_addresses)
+        EBB_TRY(plan_assign_offsets(trace, plan, budget[DEVICE_T0], NULL, err));
+    return job->graph->exact_bytes ? EBB_OK : planner_place_low(trace, plan, budget, err);
+}
+
 /* Pack, prove and fill the result; EBB_EBUDGET: the byte sum fits, but the packing is too high. */
 static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum packing packing,
                              struct planner_result *result, struct ebb_error *err)
 {
     const struct planner_graph *g = job->graph;
     uint64_t budget = job->request->budget_bytes;
-    bool has_addresses = job->has_made && !job->is_unplaced;
-    if (!has_addresses && packing == PACK_SLIDING)
-        EBB_TRY(plan_assign_sliding(g->trace, plan, budget, NULL, err));
-    else if (!has_addresses)
-        EBB_TRY(
-            plan_assign_offsets(g->trace, plan, g->exact_bytes ? UINT64_MAX : budget, NULL, err));
     struct plan_limits limits = {.budget_bytes = {g->exact_bytes ? UINT64_MAX : budget,
                                                   job->request->tiers.bytes[DEVICE_HOST],
                                                   job->request->tiers.bytes[DEVICE_FILE]}};
     struct plan_report report;
-    if (!g->exact_bytes)
-        EBB_TRY(planner_place_low(g->trace, plan, limits.budget_bytes, err));
+    EBB_TRY(pack(job, plan, packing, limits.budget_bytes, err));
     EBB_TRY(plan_check(g->trace, plan, &limits, &report, err));
     if (report.peak_bytes > budget)
         return ebb_fail(err, EBB_EINTERNAL, "planner: plan needs %llu bytes, budget %llu",
@@ -68,7 +78,7 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum pa
                         "planner: evaluator says cost %llu peak %llu, checker %llu, %llu",
                         (unsigned long long)job->best.cost, (unsigned long long)job->best.peak,
                         (unsigned long long)report.cost_ns, (unsigned long long)report.peak_bytes);
-    result->cost = job->made_cost;
+    result->cost = job->request->no_addresses ? 0 : job->made_cost;
     if (result->cost == 0)
         EBB_TRY(planner_job_time(job, plan, &result->cost, err));
     result->peak_bytes = report.peak_bytes;
@@ -171,7 +181,7 @@ enum ebb_status planner_job_time(const struct planner_job *job, const struct pla
     bool has_copies = false;
     for (size_t i = 0; i < plan->step_count; i++)
         has_copies |= plan->steps[i].act == PLAN_SEND || plan->steps[i].act == PLAN_FETCH;
-    if (has_copies && !job->graph->exact_bytes)
+    if (has_copies && !job->graph->exact_bytes && !job->request->no_addresses)
         return time_on_null(job, plan, ns, err);
     return time_in_bytes(job, plan, ns, err);
 }

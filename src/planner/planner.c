@@ -118,7 +118,7 @@ void planner_job_not_applicable(struct planner_job *job, const char *why)
 static double search_limit(const struct planner_job *job)
 {
     double limit = job->request->time_limit_s;
-    if (job->graph->exact_bytes || job->has_fallback)
+    if (job->graph->exact_bytes || job->has_fallback || job->request->no_addresses)
         return limit;
     return job->is_retry ? 1.5 * limit + 1 : 0.85 * limit;
 }

@@ -3,7 +3,8 @@
  * A planner decides offline what is kept and what is run again. Every answer passes plan_check
  * before it is handed out; peak, height and cost in the result are the checker's. For graph files
  * the budget counts bytes as they are and the peak is a byte sum; for other traces sizes are
- * rounded to 256 bytes and a plan counts only if its packed height fits the budget.
+ * rounded to 256 bytes and a plan counts only if its packed height fits the budget, unless whoever
+ * runs it gives addresses itself (no_addresses): then the sum of bytes decides there, too.
  *
  * Decisions depend on trace, request and table only. `time_limit_s` and `effort` bound the search;
  * with a time limit that strikes, two machines may answer differently (both answers are checked
@@ -112,6 +113,7 @@ struct planner_request {
     const struct plan
         *warm; /* best: a plan for another budget, used as a seed; borrowed; may be NULL */
     const char *write_lp; /* write the model to this file instead of solving (ilp, best, joint) */
+    bool no_addresses;    /* plans have none, hence no moves: byte sums keep the budget */
 };
 
 void planner_request_init(struct planner_request *request);
@@ -120,8 +122,8 @@ struct planner_result {
     enum planner_status status;
     uint64_t cost, base_cost; /* of the plan; of every op once (offload time included in cost) */
     uint64_t moved_bytes;     /* inside the slab */
-    uint64_t peak_bytes, height_bytes;
-    uint64_t fixed_bytes; /* graph files: outside the budget */
+    uint64_t peak_bytes, height_bytes; /* height: 0 without addresses */
+    uint64_t fixed_bytes;              /* graph files: outside the budget */
     /* On the cost of any plan within the budget whose first runs follow the trace, or (best, on
      * traces) the trace with updates as early as they can be, and that makes nothing again that is
      * written in place; 0 = none, also when a plan below it shows that it is about others. */

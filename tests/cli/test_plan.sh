@@ -94,6 +94,29 @@ awk '/^send/ && !done { $4 = "@4611686018427387648"; done = 1 } { print }' "$dir
 "$ebb" plan show "$dir/far.plan" --trace "$dir/exp.trace" >/dev/null 2>"$dir/err"
 [ $? = 2 ] && grep -q "reaches byte" "$dir/err" || fail "a copy at the end of the world is shown: $(cat "$dir/err")"
 
+# Without addresses byte sums keep the budget: no offset, no move, and the checker knows.
+"$ebb" trace make random --ops 300 --spread 1 --mutation --seed 3 -o "$dir/wild.trace" >/dev/null || fail "no random trace"
+"$ebb" plan "$dir/wild.trace" -p floor --ratio 0.6 -o "$dir/wild.plan" >/dev/null || fail "no plan of the random trace"
+for how in "best --ratio 0.7" "floor --ratio 0.6" "unified --ratio 0.6 --host 64MiB --link host=5"; do
+    row=$("$ebb" plan "$dir/wild.trace" -p $how --no-addresses --json -o "$dir/sum.plan") || fail "--no-addresses -p $how exits $?"
+    [[ $row == *'"height_bytes": null'* ]] || fail "a height without addresses: $row"
+    budget=$(grep -o '"budget_bytes": [0-9]*' <<<"$row") peak=$(grep -o '"peak_bytes": [0-9]*' <<<"$row")
+    [ "${peak#*: }" -le "${budget#*: }" ] || fail "$peak in $budget"
+    grep -q '@\|^move' "$dir/sum.plan" && fail "an address in a plan without: $(grep -m1 '@\|^move' "$dir/sum.plan")"
+    shown=$("$ebb" plan show "$dir/sum.plan" --trace "$dir/wild.trace") || fail "show of a plan without addresses exits $?"
+    [[ $shown == *"no addresses"* ]] || fail "show: ${shown##*$'\n'}"
+done
+shown=$("$ebb" plan show "$dir/sum.plan" --trace "$dir/wild.trace" --json)
+[[ $shown == *'"height_bytes": null'* ]] || fail "show --json: $shown"
+sed "s/^budget .*/budget $((${peak#*: } - 1))/" "$dir/sum.plan" >"$dir/over.plan"
+"$ebb" plan show "$dir/over.plan" --trace "$dir/wild.trace" >/dev/null 2>"$dir/err"
+[ $? = 2 ] && grep -q "needs ${peak#*: } bytes" "$dir/err" || fail "a sum over the budget: $(<"$dir/err")"
+awk '/^place/ && !done { $3 = "@0"; done = 1 } { print }' "$dir/sum.plan" >"$dir/mixed.plan"
+"$ebb" plan show "$dir/mixed.plan" --trace "$dir/wild.trace" >/dev/null 2>"$dir/err"
+[ $? = 2 ] && grep -q "some residences have an offset, some have none" "$dir/err" || fail "one address: $(<"$dir/err")"
+row=$("$ebb" plan "$graphs/unit_linear_8.json" --ratio 0.5 --no-addresses --json)
+[[ $row == *'"cost": 22'* && $row == *'"height_bytes": null'* ]] || fail "a graph without addresses: $row"
+
 # Numbers out of range and options without effect are refused, not ignored.
 refused() { # refused WORD OPTION...
     local word=$1

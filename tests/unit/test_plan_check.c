@@ -248,6 +248,66 @@ TEST(check__offload_counts_tiers)
     CHECK_EQ(check(offload, COUNT(offload), &limits, TRACE_PURE, &report, &err), EBB_EBUDGET);
 }
 
+/* Two kept leaves, x and y, a = f(y) with a workspace, c = h(a, x): y is placed first, x late. */
+static struct trace *make_kept(void)
+{
+    struct trace_builder *builder = trace_kit_begin();
+    struct trace_op_desc leaf = {.kind_name = "leaf", .is_leaf = true};
+    uint32_t x = trace_kit_op(builder, leaf, 256, NULL, 0);
+    uint32_t y = trace_kit_op(builder, leaf, 256, NULL, 0);
+    struct trace_op_desc f = {.kind_name = "f", .workspace_bytes = 1024}, h = {.kind_name = "h"};
+    uint32_t a = trace_kit_op(builder, f, 1024, &y, 1);
+    uint32_t c = trace_kit_op(builder, h, 256, (uint32_t[]){a, x}, 2);
+    for (uint32_t i = 0; i < 3; i++)
+        trace_kit_command(builder, TRACE_PIN, (uint32_t[]){x, y, c}[i]);
+    return trace_kit_end(builder, "kept");
+}
+
+/* Without addresses, too, nobody has the bytes of weights: not before they are placed, not later. */
+TEST(check__sums_hold_room_for_what_persists)
+{
+    const struct plan_step late[] = {STEP_PLACE(1), STEP_RUN(1),   STEP_PLACE(2),
+                                     STEP_RUN(2),   STEP_PLACE(0), STEP_RUN(0),
+                                     STEP_PLACE(3), STEP_RUN(3),   STEP_DROP(2)};
+    const struct plan_step away[] = {
+        STEP_PLACE(0), STEP_RUN(0), STEP_PLACE(1), STEP_RUN(1), STEP_COPY(PLAN_SEND, 0, 1),
+        STEP_DROP(0)};
+    struct trace *trace = make_kept();
+    struct plan plan;
+    struct plan_report report;
+    struct ebb_error err;
+    struct plan_limits limits = {{256 + 256 + 1024 + 1024, 1024, 0}};
+    make_plan(&plan, trace, late, COUNT(late));
+    CHECK_OK(plan_check(trace, &plan, &limits, &report, &err), &err);
+    CHECK_EQ(report.height_bytes, 0);
+    limits.budget_bytes[0]--;
+    CHECK_EQ(plan_check(trace, &plan, &limits, &report, &err), EBB_EBUDGET);
+    CHECK(strstr(err.message, "step 3 needs 2560 bytes, budget 2559") != NULL);
+    plan_fini(&plan);
+    make_plan(&plan, trace, away, COUNT(away));
+    plan.steps[4].offset = PLAN_NOWHERE;
+    CHECK_EQ(plan_check(trace, &plan, &unlimited, &report, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "storage 0 is persistent, it may not be dropped") != NULL);
+    plan_fini(&plan);
+    trace_destroy(trace);
+}
+
+TEST(addresses__are_there_or_taken_away)
+{
+    struct trace *trace = make_trace(TRACE_PURE);
+    struct plan plan;
+    struct ebb_error err;
+    make_plan(&plan, trace, recompute, COUNT(recompute));
+    CHECK(!plan_has_addresses(&plan));
+    CHECK_OK(plan_assign_sliding(trace, &plan, 2304, NULL, &err), &err);
+    CHECK(plan_has_addresses(&plan));
+    plan_strip_offsets(&plan);
+    CHECK(!plan_has_addresses(&plan));
+    CHECK_EQ(plan.step_count, COUNT(recompute));
+    plan_fini(&plan);
+    trace_destroy(trace);
+}
+
 TEST(check__refuses_another_trace)
 {
     struct trace *trace = make_trace(TRACE_PURE);
