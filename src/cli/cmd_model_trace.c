@@ -154,7 +154,8 @@ static int run(int argc, char **argv)
         .usage = "ebb model trace NAME|FILE -o FILE [OPTION...]",
         .description =
             "Writes the trace of one training step of a model: forward, loss, backward, update.\n"
-            "No weight takes memory. `ebb trace`, `ebb sim` and `ebb plan` read the file.\n\n"
+            "No weight takes memory. `ebb trace`, `ebb sim`, `ebb plan` and `ebb explain` read the "
+            "file.\n\n"
             "Examples:\n"
             "  ebb model trace resnet50 --batch 8 --opt momentum=0.9 -o resnet50.trace\n"
             "  ebb model trace gpt2_124M --set length=256 --batch 2 --optimizer AdamW -o "

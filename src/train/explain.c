@@ -24,6 +24,25 @@ static uint64_t size_of(const struct walk *w, uint32_t storage)
     return plan_round(w->t->storages[storage].bytes);
 }
 
+/* By the trace alone: leaves that are kept are weights, or states if only updates read them. */
+static void classify_kept(struct walk *w)
+{
+    const struct trace *t = w->t;
+    for (uint32_t c = t->command_count; c-- > 0 && t->commands[c].kind != TRACE_RUN;) {
+        uint32_t s = t->tensors[t->commands[c].index].storage;
+        if (t->commands[c].kind == TRACE_PIN && w->kind[s] == TRAIN_KIND_INPUTS)
+            w->kind[s] = TRAIN_KIND_STATES;
+    }
+    for (uint32_t o = 0; o < t->op_count; o++) {
+        const struct trace_op *op = &t->ops[o];
+        for (uint32_t k = 0; k < op->input_count && op->phase != TRACE_UPDATE; k++) {
+            uint32_t s = t->tensors[t->inputs[op->input_first + k]].storage;
+            if (w->kind[s] == TRAIN_KIND_STATES)
+                w->kind[s] = TRAIN_KIND_WEIGHTS;
+        }
+    }
+}
+
 static void classify(const struct train_trial *trial, struct walk *w)
 {
     const struct trace *t = w->t;
@@ -41,6 +60,8 @@ static void classify(const struct train_trial *trial, struct walk *w)
         for (size_t k = 1; k < slot->piece_count; k++)
             w->kind[t->tensors[slot->tensors[k]].storage] = kind;
     }
+    if (trial->main.slot_count == 0)
+        classify_kept(w);
 }
 
 static void enter(struct walk *w, uint32_t storage)

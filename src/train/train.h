@@ -528,6 +528,13 @@ int train_store_threads(const char *folder);
 
 /* ---- what memory goes where ------------------------------------------------------------------ */
 
+/* A dry trial whose step is this trace, for those who look at it: what follows, train_trial_floor
+ * and train_trial_state. Of `memory` budget, tiers, links and policy are read. EBB_EBUDGET: below
+ * the floor. A leaf that is kept at the end counts as a weight, or as optimizer state where only
+ * updates read it. */
+enum ebb_status train_trial_of_trace(struct train_trial **trial, struct trace *take_trace,
+                                     const struct train_config *memory, struct ebb_error *err);
+
 enum train_kind {
     TRAIN_KIND_WEIGHTS, /* and buffers */
     TRAIN_KIND_STATES,  /* of the optimizer; kept gradients too */

@@ -375,6 +375,31 @@ expect 0 "$ebb" explain gpt.yaml --json
 [ "$(value floor_bytes)" = "$floor" ] || fail "explain names another floor: $(value floor_bytes)"
 expect 0 "$ebb" explain gpt.yaml --json --set 'data={name: text, train_files: [gone.txt]}'
 [[ $err == *"note: "*"gone.txt"* ]] || fail "explain without the data: $err"
+# of a trace file: what it says of the experiment behind it
+expect 0 "$ebb" explain gpt.yaml --json --policy lru --budget $((floor + floor / 2)),$floor
+cp out own.json
+expect 0 "$ebb" trace convert gpt.yaml -o gpt.trace
+expect 0 "$ebb" explain gpt.trace --json --policy lru --budget $((floor + floor / 2)),$floor
+cp out traced.json
+python3 - <<'PY' || fail "explain of a trace differs from that of its experiment"
+import json
+a, b = json.load(open("own.json")), json.load(open("traced.json"))
+for key in "ops", "peak_bytes", "peak", "timeline", "layers", "budgets", "managed":
+    assert a[key] == b[key], key
+assert "parameters" in a and "parameters" not in b and b["trace"]
+PY
+expect 0 "$ebb" explain gpt.trace --no-chart
+[[ $out == *"trace "*" of compute"* && $out == *"What would help most:"* && $out == *"optimizer"* ]] || fail "explain of a trace: $out"
+expect 0 "$ebb" explain gpt.trace --budget $((2 * floor)) --host 8MiB --link host=2 -o traced.svg
+[[ $out == *"copied"* && -s traced.svg ]] || fail "explain of a trace with a host: $out"
+expect 2 "$ebb" explain gpt.trace --set opt.lr=1
+[[ $err == *"--set is for experiment files"* ]] || fail "explain of a trace with --set: $err"
+expect 2 "$ebb" explain gpt.trace --link host=2
+[[ $err == *"--link needs --host"* ]] || fail "a link to nowhere: $err"
+expect 0 "$ebb" trace make resnet --layers 3 -o net.log
+expect 0 "$ebb" explain net.log --no-chart
+expect 2 "$ebb" explain "$source_dir/tests/golden/checkmate/graphs/unit_linear_8.json"
+[[ $err == *"ebb plan"*"--ratio"* ]] || fail "explain of a graph: $err"
 # what it predicts is what training predicts, with a host tier and without
 for tier in "" memory.host=1MiB; do
     budget=$((floor + floor / 4))
