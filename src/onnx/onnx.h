@@ -148,7 +148,7 @@ struct onnx_model {
     struct onnx_graph graph;
     const char **beside; /* files of external data, relative to the model's folder */
     size_t beside_count;
-    char sha256[65]; /* of the file, without those beside it */
+    char sha256[65]; /* of the file, then of those beside it */
 };
 
 /* Everything lives as long as the arena: it closes the files as well. */

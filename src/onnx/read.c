@@ -592,6 +592,8 @@ enum ebb_status onnx_read(struct ebb_arena *arena, const char *path, const void 
     if (status == EBB_OK) {
         ebb_sha256_init(&hash);
         ebb_sha256_add(&hash, bytes, length);
+        for (const struct onnx_beside *b = p.r.beside; b; b = b->next)
+            ebb_sha256_add(&hash, b->data, b->length);
         status = ebb_sha256_text(&hash, m->sha256, err);
     }
     if (status == EBB_OK)

@@ -1,11 +1,16 @@
 /* tensor.c - TensorProto: types, shapes, and where the elements lie: in the message as raw bytes or
  * as numbers one by one, or in a file beside it. */
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/heap.h"
+#include "base/str.h"
 #include "onnx/internal.h"
 
 /* ---- types ------------------------------------------------------------------------------------ */
@@ -61,6 +66,34 @@ static bool is_below(const char *path)
     return *path != 0;
 }
 
+/* A plain file, and no link that leads out of the folder. */
+static enum ebb_status check_beside(const char *model, const char *path, struct ebb_error *err)
+{
+    char folder[PATH_MAX], file[PATH_MAX];
+    const char *slash = strrchr(model, '/');
+    struct ebb_str here = {0};
+    struct stat about;
+    ebb_str_printf(&here, "%.*s", slash ? (int)(slash - model) + 1 : 1, slash ? model : ".");
+    bool is_there =
+        stat(path, &about) == 0 && realpath(path, file) && realpath(ebb_str_c(&here), folder);
+    int reason = errno;
+    ebb_str_fini(&here);
+    if (!is_there)
+        return ebb_fail(err, EBB_EIO, "%s: external data: cannot open %s: %s", model, path,
+                        strerror(reason));
+    size_t n = strlen(folder);
+    n -= n == 1; /* the root ends in its slash */
+    if (!S_ISREG(about.st_mode))
+        return ebb_fail(err, EBB_EINPUT, "%s: external data in %s: allowed is a plain file", model,
+                        path);
+    if (strncmp(file, folder, n) != 0 || file[n] != '/')
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: external data in %s: a link that leads to %s, out of the model's "
+                        "folder: copy the file there",
+                        model, path, file);
+    return EBB_OK;
+}
+
 static enum ebb_status open_beside(struct onnx_reader *r, const char *location,
                                    const struct onnx_beside **beside, struct ebb_error *err)
 {
@@ -82,6 +115,7 @@ static enum ebb_status open_beside(struct onnx_reader *r, const char *location,
     struct onnx_beside *b = ebb_arena_alloc(r->arena, sizeof *b);
     if (!path || !view || !b)
         return ebb_no_memory(err, 0);
+    EBB_TRY(check_beside(r->path, path, err));
     enum ebb_status status = ebb_file_view_open(view, path, SIZE_MAX, err);
     if (status != EBB_OK)
         return ebb_context(err, status, "%s: external data", r->path);

@@ -2,6 +2,9 @@
  * bounded memory. */
 #include "test_folder.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/file.h"
 #include "base/heap.h"
 #include "onnx/onnx.h"
@@ -296,6 +299,46 @@ TEST(external_data__stays_in_its_folder_and_file)
     read_graph(&g, EBB_EINPUT, "which has 24");
     add_external(&g, "there.data", "8");
     read_graph(&g, EBB_OK, "");
+}
+
+/* Links lead nowhere else, and nobody waits for a pipe. */
+TEST(external_data__is_a_plain_file_of_the_folder)
+{
+    struct ebb_str g = {0};
+    struct ebb_error err;
+    CHECK_OK(ebb_file_write_atomic(path_of("there.data"), weights, sizeof weights, &err), &err);
+    CHECK_EQ(symlink("/etc/passwd", path_of("out.data")), 0);
+    CHECK_EQ(symlink("there.data", path_of("near.data")), 0);
+    CHECK_EQ(mkfifo(path_of("pipe.data"), 0600), 0);
+    add_external(&g, "out.data", "0");
+    read_graph(&g, EBB_EINPUT, "a link that leads to /etc/passwd, out of the model's folder");
+    add_external(&g, "pipe.data", "0");
+    read_graph(&g, EBB_EINPUT, "allowed is a plain file");
+    add_external(&g, "near.data", "0");
+    read_graph(&g, EBB_OK, "");
+}
+
+/* Whoever resumes finds out that numbers beside the model are others. */
+TEST(external_data__is_part_of_the_hash)
+{
+    struct ebb_str g = {0}, m = {0};
+    struct ebb_error err;
+    char first[65] = "";
+    add_external(&g, "hashed.data", "0");
+    add_int(&m, 1, 8);
+    add_part(&m, 7, &g);
+    for (int i = 0; i < 3; i++) {
+        struct ebb_arena arena = {0};
+        const struct onnx_model *model;
+        float values[6] = {1, 2, 3, 4, 5, i == 1 ? 7 : 6};
+        CHECK_OK(ebb_file_write_atomic(path_of("hashed.data"), values, sizeof values, &err), &err);
+        CHECK_OK(onnx_read(&arena, path_of("h.onnx"), m.data, m.length, &model, &err), &err);
+        CHECK_EQ(strcmp(first, model->sha256) == 0, i == 2);
+        if (i == 0)
+            memcpy(first, model->sha256, sizeof first);
+        ebb_arena_fini(&arena);
+    }
+    ebb_str_fini(&m);
 }
 
 TEST(a_file_cut_anywhere__is_refused)
