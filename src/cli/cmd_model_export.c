@@ -11,18 +11,21 @@ struct job {
     bool is_fixed;
 };
 
-static enum ebb_status export(struct cli_model_run *r, struct ebb_error *err) {
-    struct job *e = (struct job *)r; const struct nn_builder *b = &r->model.builder;
-    struct train_forward_options o = {.batch = nn_config_batch(&r->config,
-                                                               r->batch > 0 ? r->batch : 1),
+static enum ebb_status write_onnx(struct cli_model_run *r, struct ebb_error *err)
+{
+    struct job *e = (struct job *)r;
+    const struct nn_builder *b = &r->model.builder;
+    struct train_forward_options o = {.batch =
+                                          nn_config_batch(&r->config, r->batch > 0 ? r->batch : 1),
                                       .machine_bytes = cli_machine_bytes()};
-    const void * *values; /* per item */
+    const void **values; /* per item */
     EBB_TRY(train_forward_open(&r->model, &r->config, &o, err));
     EBB_TRY(cli_model_fill(r, err));
     EBB_TRY(ebb_new(&values, nn_item_count(b) + 1, sizeof *values, err));
-    for (size_t i = 0; i < nn_item_count(b); i++) values[i] = train_forward_item(&r->model, i);
-    enum ebb_status status = nn_config_export(&r->config, r->batch, values, r->file, &e->is_fixed,
-                                              err);
+    for (size_t i = 0; i < nn_item_count(b); i++)
+        values[i] = train_forward_item(&r->model, i);
+    enum ebb_status status =
+        nn_config_export(&r->config, r->batch, values, r->file, &e->is_fixed, err);
     ebb_free(values);
     return status;
 }
@@ -65,7 +68,7 @@ static int run_export(int argc, char **argv)
         CLI_NEEDS({"rename", "weights"}, {"transpose", "weights"}, {"seed", "!weights"}),
         CLI_LIMITS({"seed", 0, 9e18}, {"batch", 1, 1 << 24}),
         CLI_POSITIONAL(1, 1)};
-    return cli_model_do(&e.r, &spec, argc, argv, export, say);
+    return cli_model_do(&e.r, &spec, argc, argv, write_onnx, say);
 }
 
 const struct cli_command cli_cmd_model_export = {

@@ -57,6 +57,15 @@ static enum ebb_status open_array(struct data_set *set, const struct data_values
         EBB_TRY(data_h5_open(&a->h, &a->file, err));
         EBB_TRY(data_h5_find(&a->h, state->names[f], &a->d, err));
     }
+    if (a->d.is_fortran) {
+        struct data_file ordered = {0};
+        EBB_TRY(data_npy_order(a->h.file, &a->d, set, &ordered, err));
+        if (a->unpacked.owned)
+            set->info.resident_bytes -= a->unpacked.length;
+        data_file_close(&a->unpacked);
+        a->unpacked = ordered;
+        a->h.file = &a->unpacked;
+    }
     if (a->d.rank < 1 || a->d.type.class == DATA_H5_ROWS)
         return ebb_fail(err, EBB_EINPUT, "%s: %s must have samples in its first dimension",
                         a->file.path, state->names[f]);

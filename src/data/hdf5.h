@@ -44,6 +44,7 @@ struct data_h5_dataset {
     int filter_count;
     uint16_t filters[DATA_H5_FILTERS]; /* 1 deflate, 2 shuffle, 3 fletcher32 */
     uint64_t header;                   /* for messages */
+    bool is_fortran;                   /* of NPY: columns first; data_npy_order before it is read */
 };
 
 enum ebb_status data_h5_open(struct data_h5 *h, const struct data_file *file,

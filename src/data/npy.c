@@ -5,7 +5,9 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/heap.h"
 #include "base/npy.h"
+#include "base/str.h"
 #include "base/zip.h"
 
 enum { PIECE = 16384 };
@@ -20,9 +22,6 @@ enum ebb_status data_npy_read(const struct data_file *file, uint64_t offset, uin
     EBB_TRY(data_file_read(file, offset, head, n, err));
     if (ebb_npy_read(head, n, &a, &why) != EBB_OK)
         return data_corrupt(err, file, offset, "%s", why.message);
-    if (a.is_fortran)
-        return data_corrupt(err, file, offset,
-                            "NPY: fortran_order must be False (numpy.ascontiguousarray)");
     if (a.rank > DATA_MAX_RANK)
         return data_corrupt(err, file, offset, "NPY: a shape of %d dimensions, allowed: at most %d",
                             a.rank, DATA_MAX_RANK);
@@ -36,11 +35,59 @@ enum ebb_status data_npy_read(const struct data_file *file, uint64_t offset, uin
                                            .is_big_endian = a.is_big_endian,
                                            .is_signed = a.kind == 'i'},
                                   .rank = a.rank,
+                                  .is_fortran = a.is_fortran && a.rank > 1,
                                   .address = offset + a.head_bytes,
                                   .bytes = bytes - a.head_bytes,
                                   .header = offset};
     for (int i = 0; i < a.rank; i++)
         d->dims[i] = (uint64_t)a.dims[i];
+    return EBB_OK;
+}
+
+/* Element `at` of an array in C order: where it stands in Fortran order. */
+static uint64_t fortran_place(const struct data_h5_dataset *d, uint64_t at)
+{
+    uint64_t place = 0;
+    for (int i = d->rank - 1; i >= 0; i--) {
+        uint64_t step = 1;
+        for (int k = 0; k < i; k++)
+            step *= d->dims[k];
+        place += at % d->dims[i] * step;
+        at /= d->dims[i];
+    }
+    return place;
+}
+
+enum ebb_status data_npy_order(const struct data_file *file, struct data_h5_dataset *d,
+                               struct data_set *set, struct data_file *ordered,
+                               struct ebb_error *err)
+{
+    uint64_t count = 1, width = d->type.bytes;
+    uint8_t *from = NULL, *to = NULL;
+    for (int i = 0; i < d->rank; i++)
+        count *= d->dims[i]; /* times the width within the file: data_npy_read */
+    size_t bytes = (size_t)(count * width);
+    struct ebb_str path = {0};
+    ebb_str_printf(&path, "%s (in C order)", file->path);
+    enum ebb_status status = ebb_str_status(&path, err);
+    EBB_THEN(status, ebb_new(&from, bytes + 1, 1, err));
+    EBB_THEN(status, ebb_new(&to, bytes + 1, 1, err));
+    EBB_THEN(status, data_file_read(file, d->address, from, bytes, err));
+    for (uint64_t i = 0; i < count && status == EBB_OK; i++)
+        memcpy(to + i * width, from + fortran_place(d, i) * width, (size_t)width);
+    ebb_free(from);
+    if (status != EBB_OK) {
+        ebb_free(to);
+        ebb_str_fini(&path);
+        return status;
+    }
+    *ordered = (struct data_file){
+        .path = ebb_str_take(&path), .fd = -1, .length = bytes, .memory = to, .owned = to};
+    d->address = 0;
+    d->bytes = bytes;
+    d->is_fortran = false;
+    if (set)
+        set->info.resident_bytes += bytes;
     return EBB_OK;
 }
 

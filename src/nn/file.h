@@ -277,9 +277,11 @@ struct nn_signature {
     const char *name, *parameters;
 };
 size_t nn_signature_count(const char *parameters);
-/* Parameter i: its name (in buf), whether it may be left out, whether it takes all the rest. */
-const char *nn_signature_at(const char *parameters, size_t i, char buf[32], bool *is_optional,
-                            bool *is_rest);
+#define NN_SIGNATURE_BYTES 64
+/* Parameter i: its name (in buf, longer ones cut, to be shown), whether it may be left out, whether
+ * it takes all the rest. */
+const char *nn_signature_at(const char *parameters, size_t i, char buf[NN_SIGNATURE_BYTES],
+                            bool *is_optional, bool *is_rest);
 /* Place of a keyword, or -1. */
 int nn_signature_find(const char *parameters, const char *name);
 

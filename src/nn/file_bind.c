@@ -14,19 +14,26 @@ size_t nn_signature_count(const char *parameters)
     return n;
 }
 
-const char *nn_signature_at(const char *parameters, size_t i, char buf[32], bool *is_optional,
-                            bool *is_rest)
+/* Where parameter i begins, behind its star, and the length of its name. */
+static const char *parameter(const char *parameters, size_t i, size_t *n)
 {
     const char *p = parameters;
     for (; i > 0 && *p; p++)
         i -= *p == ',';
-    while (*p == ' ')
-        p++;
-    *is_rest = *p == '*';
-    p += *is_rest;
-    size_t n = strcspn(p, ",= ");
+    p += strspn(p, " ");
+    p += *p == '*';
+    *n = strcspn(p, ",= ");
+    return p;
+}
+
+const char *nn_signature_at(const char *parameters, size_t i, char buf[NN_SIGNATURE_BYTES],
+                            bool *is_optional, bool *is_rest)
+{
+    size_t n;
+    const char *p = parameter(parameters, i, &n);
+    *is_rest = p > parameters && p[-1] == '*';
     *is_optional = p[n] == '=' || *is_rest;
-    n = n < 31 ? n : 31;
+    n = n < NN_SIGNATURE_BYTES - 1 ? n : NN_SIGNATURE_BYTES - 1;
     memcpy(buf, p, n);
     buf[n] = '\0';
     return buf;
@@ -34,11 +41,12 @@ const char *nn_signature_at(const char *parameters, size_t i, char buf[32], bool
 
 int nn_signature_find(const char *parameters, const char *name)
 {
-    char buf[32];
-    bool is_optional, is_rest;
-    for (size_t i = 0; i < nn_signature_count(parameters); i++)
-        if (strcmp(nn_signature_at(parameters, i, buf, &is_optional, &is_rest), name) == 0)
+    size_t n, length = strlen(name);
+    for (size_t i = 0; i < nn_signature_count(parameters); i++) {
+        const char *p = parameter(parameters, i, &n);
+        if (n == length && memcmp(p, name, n) == 0)
             return (int)i;
+    }
     return -1;
 }
 
@@ -58,7 +66,7 @@ const struct nn_value *nn_bind(struct nn_eval *e, const char *what, const char *
     size_t n = nn_signature_count(parameters), at = 0;
     struct nn_value *to = nn_eval_take(e, n, sizeof *to);
     bool given[NN_FILE_NAMES + 2] = {false}, is_optional, is_rest;
-    char name[32];
+    char name[NN_SIGNATURE_BYTES];
     for (size_t i = 0; to && i < count; i++) {
         int k = names && names[i] ? nn_signature_find(parameters, names[i]) : -1;
         if (names && names[i] && k < 0) {
@@ -116,7 +124,7 @@ bool nn_given(const struct nn_call *c, size_t i)
     return i < c->count && c->args[i].kind != NN_VALUE_NONE;
 }
 
-static const char *argument(const struct nn_call *c, size_t i, char buf[32])
+static const char *argument(const struct nn_call *c, size_t i, char buf[NN_SIGNATURE_BYTES])
 {
     bool is_optional, is_rest;
     const struct nn_function *f = nn_function_find(c->name);
@@ -129,7 +137,7 @@ static const char *argument(const struct nn_call *c, size_t i, char buf[32])
 
 static void wrong(const struct nn_call *c, size_t i, const char *allowed)
 {
-    char buf[32];
+    char buf[NN_SIGNATURE_BYTES];
     nn_eval_fail(c->e, "%s: '%s' is %s, allowed: %s", c->name, argument(c, i, buf),
                  i < c->count ? nn_value_noun(&c->args[i]) : "missing", allowed);
 }

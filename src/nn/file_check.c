@@ -135,7 +135,7 @@ static void check_arguments(struct scope *s, const struct nn_expr *x, const char
 {
     size_t count = nn_signature_count(parameters), positions = skip;
     bool given[NN_FILE_NAMES + 2] = {false}, is_optional, is_rest = false;
-    char name[32];
+    char name[NN_SIGNATURE_BYTES];
     for (size_t i = 0; i < skip && i < count; i++)
         given[i] = true;
     if (count)

@@ -588,7 +588,7 @@ static struct nn_value as_function(const struct nn_call *c, const struct nn_call
     };
     struct nn_value args[NN_FILE_NAMES];
     const char *names[NN_FILE_NAMES] = {NULL}, *name = NULL;
-    char texts[NN_FILE_NAMES][32];
+    char texts[NN_FILE_NAMES][NN_SIGNATURE_BYTES];
     bool is_optional, is_rest;
     size_t n = 1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -280,9 +280,10 @@ static bool storage_dtype(const char *name, enum tensor_dtype *dtype)
 }
 
 /* ("storage", class, key, place, elements) */
-static void persistent(struct machine *m)
+static void persistent(struct machine *m, size_t n)
 {
     const struct value *t = pop(m);
+    (void)n;
     struct value *v = make(m, P_STORAGE);
     if (!t || !v)
         return;
@@ -341,9 +342,10 @@ static struct value *rebuild(struct machine *m, const struct value *args)
 }
 
 /* What a call would give. */
-static void reduce(struct machine *m)
+static void reduce(struct machine *m, size_t n)
 {
     const struct value *args = pop(m), *f = pop(m);
+    (void)n;
     if (!args || !f)
         return;
     const char *name = f->kind == P_GLOBAL ? f->text : "";
@@ -383,165 +385,186 @@ static void from_mark(struct machine *m, bool is_tuple)
         push(m, to);
 }
 
-static void set_item(struct machine *m)
+static void set_item(struct machine *m, size_t n)
 {
     struct value *pair[2];
+    (void)n;
     pair[1] = pop(m);
     pair[0] = pop(m);
     if (!m->failed)
         append(m, top(m), pair, 2);
 }
 
-static void drop(struct machine *m)
+static void drop(struct machine *m, size_t n)
 {
+    (void)n;
     if (m->depth)
         m->depth--;
 }
 
 /* ---- the program ------------------------------------------------------------------------------ */
 
-/* Opcodes by their names in Python's pickletools. */
+/* What opcodes do; `n`: bytes of the number or text behind them, or what the row says. */
+
+static void skip(struct machine *m, size_t n)
+{
+    take(m, n);
+}
+
+static void push_new(struct machine *m, size_t kind)
+{
+    push(m, make(m, (enum kind)kind));
+}
+
+static void push_something(struct machine *m, size_t n) /* that is no part of a tensor */
+{
+    if (n)
+        take(m, n);
+    push(m, make(m, P_SOMETHING));
+}
+
+static void pop_mark_to(struct machine *m, size_t is_tuple)
+{
+    from_mark(m, is_tuple != 0);
+}
+
+static void append_one(struct machine *m, size_t n)
+{
+    struct value *v = pop(m);
+    (void)n;
+    if (v)
+        append(m, top(m), &v, 1);
+}
+
+static void read_text(struct machine *m, size_t n)
+{
+    push_text(m, take_int(m, n));
+}
+
+static void read_number(struct machine *m, size_t n)
+{
+    uint64_t value = take_int(m, n);
+    push_int(m, n == 4 ? (int32_t)value : (int64_t)value);
+}
+
+static void read_long(struct machine *m, size_t n)
+{
+    push_long(m, take_int(m, n));
+}
+
+static void put(struct machine *m, size_t n) /* 0: the next free place */
+{
+    remember(m, n ? (size_t)take_int(m, n) : m->next_memo);
+}
+
+static void get(struct machine *m, size_t n)
+{
+    recall(m, (size_t)take_int(m, n));
+}
+
+static void read_global(struct machine *m, size_t n)
+{
+    size_t a, b;
+    const char *module = take_line(m, &a), *name = m->failed ? NULL : take_line(m, &b);
+    (void)n;
+    if (name)
+        push_global(m, module, a, name, b);
+}
+
+static void stack_global(struct machine *m, size_t n)
+{
+    const struct value *name = pop(m), *module = pop(m);
+    (void)n;
+    if (name && module && name->kind == P_TEXT && module->kind == P_TEXT)
+        push_global(m, module->text, module->length, name->text, name->length);
+    else
+        fail(m, EBB_EINPUT, "a global without a name");
+}
+
+static void new_object(struct machine *m, size_t n)
+{
+    (void)n;
+    pop(m);
+    pop(m);
+    push(m, make(m, P_SOMETHING));
+}
+
+/* Attributes of an object; those of an OrderedDict are no weights. */
+static void build(struct machine *m, size_t n)
+{
+    (void)n;
+    pop(m);
+}
+
+/* Opcodes by their names in Python's pickletools. STOP has no row. */
+static const struct opcode {
+    unsigned char code;
+    void (*act)(struct machine *m, size_t n);
+    size_t n;
+} opcodes[] = {
+    {0x80, skip, 1},           /* PROTO */
+    {0x95, skip, 8},           /* FRAME */
+    {'(', push_new, P_MARK},   /* MARK */
+    {'0', drop, 0},            /* POP */
+    {'}', push_new, P_DICT},   /* EMPTY_DICT */
+    {']', push_new, P_TUPLE},  /* EMPTY_LIST */
+    {')', push_new, P_TUPLE},  /* EMPTY_TUPLE */
+    {0x8f, push_new, P_TUPLE}, /* EMPTY_SET */
+    {0x85, tuple, 1},          /* TUPLE1 */
+    {0x86, tuple, 2},          /* TUPLE2 */
+    {0x87, tuple, 3},          /* TUPLE3 */
+    {'t', pop_mark_to, 1},     /* TUPLE */
+    {'l', pop_mark_to, 1},     /* LIST */
+    {'u', pop_mark_to, 0},     /* SETITEMS */
+    {'e', pop_mark_to, 0},     /* APPENDS */
+    {0x90, pop_mark_to, 0},    /* ADDITEMS */
+    {'s', set_item, 0},        /* SETITEM */
+    {'a', append_one, 0},      /* APPEND */
+    {'X', read_text, 4},       /* BINUNICODE */
+    {'T', read_text, 4},       /* BINSTRING */
+    {'B', read_text, 4},       /* BINBYTES */
+    {0x8c, read_text, 1},      /* SHORT_BINUNICODE */
+    {'U', read_text, 1},       /* SHORT_BINSTRING */
+    {'C', read_text, 1},       /* SHORT_BINBYTES */
+    {0x8d, read_text, 8},      /* BINUNICODE8 */
+    {0x8e, read_text, 8},      /* BINBYTES8 */
+    {'J', read_number, 4},     /* BININT, signed */
+    {'K', read_number, 1},     /* BININT1 */
+    {'M', read_number, 2},     /* BININT2 */
+    {0x8a, read_long, 1},      /* LONG1 */
+    {0x8b, read_long, 4},      /* LONG4 */
+    {'G', push_something, 8},  /* BINFLOAT */
+    {'N', push_something, 0},  /* NONE */
+    {0x88, push_something, 0}, /* NEWTRUE */
+    {0x89, push_something, 0}, /* NEWFALSE */
+    {'q', put, 1},             /* BINPUT */
+    {'r', put, 4},             /* LONG_BINPUT */
+    {0x94, put, 0},            /* MEMOIZE */
+    {'h', get, 1},             /* BINGET */
+    {'j', get, 4},             /* LONG_BINGET */
+    {'c', read_global, 0},     /* GLOBAL */
+    {0x93, stack_global, 0},   /* STACK_GLOBAL */
+    {'Q', persistent, 0},      /* BINPERSID */
+    {'R', reduce, 0},          /* REDUCE */
+    {0x81, new_object, 0},     /* NEWOBJ */
+    {'b', build, 0},           /* BUILD */
+};
+
 static bool step(struct machine *m)
 {
     const unsigned char *code = take(m, 1);
-    size_t a, b;
-    if (!code)
+    if (!code || *code == '.') /* STOP */
         return false;
-    switch (*code) {
-    case 0x80: /* PROTO */
-        take(m, 1);
-        break;
-    case 0x95: /* FRAME */
-        take(m, 8);
-        break;
-    case '.': /* STOP */
-        return false;
-    case '(': /* MARK */
-        push(m, make(m, P_MARK));
-        break;
-    case '0': /* POP */
-        drop(m);
-        break;
-    case '}': /* EMPTY_DICT */
-        push(m, make(m, P_DICT));
-        break;
-    case ']':  /* EMPTY_LIST */
-    case ')':  /* EMPTY_TUPLE */
-    case 0x8f: /* EMPTY_SET */
-        push(m, make(m, P_TUPLE));
-        break;
-    case 0x85: /* TUPLE1 */
-    case 0x86:
-    case 0x87:
-        tuple(m, (size_t)*code - 0x84);
-        break;
-    case 't': /* TUPLE */
-    case 'l': /* LIST */
-        from_mark(m, true);
-        break;
-    case 'u':  /* SETITEMS */
-    case 'e':  /* APPENDS */
-    case 0x90: /* ADDITEMS */
-        from_mark(m, false);
-        break;
-    case 's': /* SETITEM */
-        set_item(m);
-        break;
-    case 'a': { /* APPEND */
-        struct value *v = pop(m);
-        if (v)
-            append(m, top(m), &v, 1);
-        break;
-    }
-    case 'X': /* BINUNICODE */
-    case 'T': /* BINSTRING */
-    case 'B': /* BINBYTES */
-        push_text(m, take_int(m, 4));
-        break;
-    case 0x8c: /* SHORT_BINUNICODE */
-    case 'U':  /* SHORT_BINSTRING */
-    case 'C':  /* SHORT_BINBYTES */
-        push_text(m, take_int(m, 1));
-        break;
-    case 0x8d: /* BINUNICODE8 */
-    case 0x8e: /* BINBYTES8 */
-        push_text(m, take_int(m, 8));
-        break;
-    case 'J': /* BININT */
-        push_int(m, (int32_t)take_int(m, 4));
-        break;
-    case 'K': /* BININT1 */
-        push_int(m, (int64_t)take_int(m, 1));
-        break;
-    case 'M': /* BININT2 */
-        push_int(m, (int64_t)take_int(m, 2));
-        break;
-    case 0x8a: /* LONG1 */
-        push_long(m, take_int(m, 1));
-        break;
-    case 0x8b: /* LONG4 */
-        push_long(m, take_int(m, 4));
-        break;
-    case 'G': /* BINFLOAT */
-        take(m, 8);
-        push(m, make(m, P_SOMETHING));
-        break;
-    case 'N': /* NONE, booleans */
-    case 0x88:
-    case 0x89:
-        push(m, make(m, P_SOMETHING));
-        break;
-    case 'q': /* BINPUT */
-        remember(m, (size_t)take_int(m, 1));
-        break;
-    case 'r': /* LONG_BINPUT */
-        remember(m, (size_t)take_int(m, 4));
-        break;
-    case 0x94: /* MEMOIZE */
-        remember(m, m->next_memo);
-        break;
-    case 'h': /* BINGET */
-        recall(m, (size_t)take_int(m, 1));
-        break;
-    case 'j': /* LONG_BINGET */
-        recall(m, (size_t)take_int(m, 4));
-        break;
-    case 'c': { /* GLOBAL */
-        const char *module = take_line(m, &a), *name = m->failed ? NULL : take_line(m, &b);
-        if (name)
-            push_global(m, module, a, name, b);
-        break;
-    }
-    case 0x93: { /* STACK_GLOBAL */
-        const struct value *name = pop(m), *module = pop(m);
-        if (name && module && name->kind == P_TEXT && module->kind == P_TEXT)
-            push_global(m, module->text, module->length, name->text, name->length);
-        else
-            fail(m, EBB_EINPUT, "a global without a name");
-        break;
-    }
-    case 'Q': /* BINPERSID */
-        persistent(m);
-        break;
-    case 'R': /* REDUCE */
-        reduce(m);
-        break;
-    case 0x81: /* NEWOBJ */
-        pop(m);
-        pop(m);
-        push(m, make(m, P_SOMETHING));
-        break;
-    case 'b': /* BUILD: attributes of an object; those of an OrderedDict are no weights */
-        pop(m);
-        break;
-    default: {
-        char text[96];
-        snprintf(text, sizeof text, "opcode 0x%02x does not belong to a state_dict", *code);
-        m->at--;
-        fail(m, EBB_EUNSUPPORTED, text);
-    }
-    }
-    return !m->failed;
+    for (size_t i = 0; i < sizeof opcodes / sizeof *opcodes; i++)
+        if (opcodes[i].code == *code) {
+            opcodes[i].act(m, opcodes[i].n);
+            return !m->failed;
+        }
+    char text[96];
+    snprintf(text, sizeof text, "opcode 0x%02x does not belong to a state_dict", *code);
+    m->at--;
+    fail(m, EBB_EUNSUPPORTED, text);
+    return false;
 }
 
 /* ---- tensors ---------------------------------------------------------------------------------- */

@@ -355,13 +355,44 @@ static enum ebb_status differs(struct ebb_error *err, const char *path, const ch
                     path, what, was, is);
 }
 
+/* Device, threads and instructions: others give other last bits. */
+static enum ebb_status check_bits(const struct train_trial *t, const struct ebb_doc_node *root,
+                                  const char *path, struct ebb_error *err)
+{
+    int64_t threads = ebb_doc_int(root, "threads", 0);
+    int now = train_engine_threads(t->engine);
+    const char *device = ebb_doc_string(root, "device", "cpu");
+    if (strcmp(device, train_engine_bits(t->engine)) != 0)
+        return differs(err, path, "device", device, train_engine_bits(t->engine));
+    const char *here = train_engine_identity(t->engine);
+    const char *there = ebb_doc_string(root, "device_identity", here);
+    if (strcmp(here, there) != 0 && !t->options.any_threads)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: the checkpoint was made on %s, this run has %s: results would differ "
+                        "in their last bits (--any-threads goes on all the same)",
+                        path, there, here);
+    if (threads != now && !t->options.any_threads)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: the checkpoint was made with %" PRId64
+                        " threads, this run has %d: results would differ in their last bits (use "
+                        "--threads %" PRId64 ", or --any-threads to go on all the same)",
+                        path, threads, now, threads);
+    const char *set = ebb_doc_string(root, "instruction_set", instruction_set());
+    if (strcmp(set, instruction_set()) != 0 && !t->options.any_threads)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: the checkpoint was made on a processor with %s, this one has %s: "
+                        "results would differ in their last bits (--any-threads goes on all the "
+                        "same)",
+                        path, set, instruction_set());
+    return EBB_OK;
+}
+
+/* The model, the optimizer and what their numbers depend on. */
 static enum ebb_status check_state(const struct train_trial *t, const struct ebb_doc_node *root,
                                    const char *path, struct ebb_error *err)
 {
     const char *model = ebb_doc_string(root, "model", "?");
     const char *optimizer = ebb_doc_string(root, "optimizer", "?");
-    int64_t threads = ebb_doc_int(root, "threads", 0);
-    int now = train_engine_threads(t->engine);
     char was[32], is[32];
     if (ebb_doc_int(root, "version", 0) != VERSION)
         return ebb_fail(err, EBB_EINPUT, "%s: version %" PRId64 ", this program reads %d", path,
@@ -398,30 +429,7 @@ static enum ebb_status check_state(const struct train_trial *t, const struct ebb
     snprintf(is, sizeof is, "%" PRIu64, t->config.seed);
     if (seed >= 0 && (uint64_t)seed != t->config.seed)
         return differs(err, path, "seed", was, is);
-    const char *device = ebb_doc_string(root, "device", "cpu");
-    if (strcmp(device, train_engine_bits(t->engine)) != 0)
-        return differs(err, path, "device", device, train_engine_bits(t->engine));
-    const char *here = train_engine_identity(t->engine);
-    const char *there = ebb_doc_string(root, "device_identity", here);
-    if (strcmp(here, there) != 0 && !t->options.any_threads)
-        return ebb_fail(err, EBB_EINPUT,
-                        "%s: the checkpoint was made on %s, this run has %s: results would differ "
-                        "in their last bits (--any-threads goes on all the same)",
-                        path, there, here);
-    if (threads != now && !t->options.any_threads)
-        return ebb_fail(err, EBB_EINPUT,
-                        "%s: the checkpoint was made with %" PRId64
-                        " threads, this run has %d: results would differ in their last bits (use "
-                        "--threads %" PRId64 ", or --any-threads to go on all the same)",
-                        path, threads, now, threads);
-    const char *set = ebb_doc_string(root, "instruction_set", instruction_set());
-    if (strcmp(set, instruction_set()) != 0 && !t->options.any_threads)
-        return ebb_fail(err, EBB_EINPUT,
-                        "%s: the checkpoint was made on a processor with %s, this one has %s: "
-                        "results would differ in their last bits (--any-threads goes on all the "
-                        "same)",
-                        path, set, instruction_set());
-    return EBB_OK;
+    return check_bits(t, root, path, err);
 }
 
 static void take_state(struct train_trial *t, const struct ebb_doc_node *root)

@@ -86,6 +86,8 @@ for f in pictures/train/*/*.png; do echo "${f#pictures/},$(basename "$(dirname "
 ebb train pictures.yaml --updates 1 --no-validation --set data.train_labels=list.csv --set data.val_labels=list.csv >log 2>&1 || fail "a table of pictures: $(tail -3 log)"
 section="{name: imagefolder, data_dir: pictures, train_labels: list.csv, resize: 32, crop: 32}"
 ebb data check "$section" | grep -q "training 6 good, 0 bad" || fail "data check of a table"
+sed -i "2s|^|$PWD/pictures/|" list.csv
+ebb data check "$section" | grep -q "training 6 good, 0 bad" || fail "data check of a table with an absolute name"
 echo "train/gone.png,x" >>list.csv
 if ebb data check "$section" 2>log >/dev/null; then fail "a picture that is not there is good"; fi
 grep -q "train sample 6: .*gone.png" log || fail "data check does not say which: $(cat log)"

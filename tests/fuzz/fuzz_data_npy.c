@@ -27,7 +27,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ebb_error err = {0};
     uint64_t live = ebb_heap_live();
     require(data_file_memory(&file, "fuzz", data, size, &err) == EBB_OK);
-    if (data_npy_read(&file, 0, size, &d, &err) == EBB_OK)
+    if (data_npy_read(&file, 0, size, &d, &err) == EBB_OK && d.is_fortran) {
+        struct data_file ordered = {0};
+        require(data_npy_order(&file, &d, NULL, &ordered, &err) == EBB_OK);
+        read_array(&ordered, &d);
+        data_file_close(&ordered);
+    } else if (err.status == EBB_OK)
         read_array(&file, &d);
     else
         require(err.message[0] != '\0');

@@ -94,6 +94,20 @@ TEST(npy__reads_arrays_and_decides_what_they_are_for)
     kit_write(kit, "x.npy", x, sizeof x - 2);
     CHECK(strstr(kit_refused(kit, "{name: npy, train_files: [x.npy, y.npy]}"),
                  "x.npy: byte 0: NPY: the shape promises more than the 46 bytes"));
+    /* the same array, columns first */
+    for (int16_t i = 0; i < 24; i++) {
+        int16_t value = (int16_t)(i - 12);
+        int sample = i / 6, row = i / 3 % 2, column = i % 3;
+        memcpy(x + 128 + 2 * (sample + 4 * (row + 2 * column)), &value, 2);
+    }
+    memcpy(strstr(x + 10, "False"), "True ", 5);
+    kit_write(kit, "x.npy", x, sizeof x);
+    set = kit_open(kit, "{name: npy, train_files: [x.npy, y.npy]}");
+    CHECK_OK(data_read(set, DATA_TRAIN, 3, 0, 0, (void *[]){v, &label}, &kit->err), &kit->err);
+    for (int i = 0; i < 6; i++)
+        CHECK(v[i] == (float)(6 + i));
+    CHECK(data_describe(set)->resident_bytes >= 48);
+    data_close(set);
 }
 
 TEST(tfrecord__fields_of_any_file)

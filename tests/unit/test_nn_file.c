@@ -172,6 +172,34 @@ TEST(losses__are_names_or_expressions)
     ebb_arena_fini(&arena);
 }
 
+/* Keywords are whole names, however long they are. */
+TEST(parameters__have_long_names)
+{
+#define LONG "units_of_the_layer_that_stands_in_front_of_the_last_"
+    static const char text[] =
+        "inputs: {x: [6]}\n"
+        "blocks:\n"
+        "  Two(" LONG "one, " LONG "two=3):\n"
+        "    modules: {a: \"Linear(6, " LONG "two)\", b: \"Linear(" LONG "two, " LONG "one)\"}\n"
+        "    forward: [\"return b(a(x))\"]\n"
+        "modules: {two: \"Two(" LONG "two=4, " LONG "one=5)\"}\n"
+        "forward: [\"return two(x)\"]\n"
+        "loss: cross_entropy\n";
+#undef LONG
+    struct ebb_arena arena;
+    struct ebb_error err = {0};
+    struct ebb_report report = {0};
+    struct nn_config c;
+    struct kit k;
+    ebb_arena_init(&arena);
+    CHECK_OK(nn_config_from_text(&arena, "net", text, strlen(text), &c, &report, &err), &err);
+    train(&c, 2, &k);
+    CHECK_EQ(nn_item_at(&k.b, 0)->view.dims[0], 4);
+    CHECK_EQ(nn_item_at(&k.b, 2)->view.dims[0], 5);
+    kit_close(&k);
+    ebb_arena_fini(&arena);
+}
+
 /* Shapes that do not agree are a mistake of the file, unless the data may still make them agree. */
 TEST(shapes__are_checked_when_they_are_known)
 {
