@@ -321,13 +321,18 @@ bool ebb_read_all(int fd, void *data, size_t n)
     return true;
 }
 
-enum ebb_status ebb_file_cache_folder(struct ebb_str *folder, struct ebb_error *err)
+void ebb_file_cache_name(struct ebb_str *folder)
 {
     const char *home = getenv("HOME"), *xdg = getenv("XDG_CACHE_HOME");
     if (xdg && xdg[0] == '/')
         ebb_str_printf(folder, "%s/ebb", xdg);
     else
         ebb_str_printf(folder, "%s/.cache/ebb", home && home[0] == '/' ? home : "/tmp");
+}
+
+enum ebb_status ebb_file_cache_folder(struct ebb_str *folder, struct ebb_error *err)
+{
+    ebb_file_cache_name(folder);
     EBB_TRY(ebb_str_status(folder, err));
     return ebb_file_mkdirs(folder->data, err);
 }

@@ -50,8 +50,9 @@ bool ebb_read_all(int fd, void *data, size_t n);
 
 enum ebb_status ebb_file_mkdirs(const char *path,
                                 struct ebb_error *err); /* like mkdir -p, 0777 & umask */
-/* Appends ${XDG_CACHE_HOME:-~/.cache}/ebb, which is there afterwards: what can be made again, and what
- * this machine remembers. */
+/* Appends ${XDG_CACHE_HOME:-~/.cache}/ebb: what can be made again, and what this machine remembers.
+ * The folder is there afterwards; of the second, only its name. */
 enum ebb_status ebb_file_cache_folder(struct ebb_str *folder, struct ebb_error *err);
+void ebb_file_cache_name(struct ebb_str *folder);
 
 #endif

@@ -383,8 +383,8 @@ static void open_power(struct session *s)
 static enum ebb_status prepare(struct session *s, struct ebb_error *err)
 {
     struct train_state st;
-    struct train_options options = {.workers = (int)s->o->workers,
-                                    .machine_bytes = cli_machine_bytes()};
+    struct train_options options = {
+        .workers = (int)s->o->workers, .knows_machine = true, .machine_bytes = cli_machine_bytes()};
     uint64_t samples;
     EBB_TRY(count_samples(s, &samples, err));
     EBB_TRY(train_bench_fit(&s->bench, err));

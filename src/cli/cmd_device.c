@@ -4,8 +4,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/str.h"
+#include "base/thread.h"
 #include "cli/json.h"
 #include "cli/train_file.h"
 #include "profile/profile.h"
@@ -16,9 +19,11 @@
 struct measuring {
     struct cli_train_changes changes;
     const char *output;
+    struct ebb_str own; /* where this machine's profile is, when that is the output */
     int64_t updates;
     bool is_json;
     const char *device; /* of all files: its links are measured, it gives the profile its name */
+    int threads;        /* of all files, where the profile is this machine's; 0: not known yet */
     struct train_times *times;
 };
 
@@ -123,6 +128,19 @@ static int measure_file(struct measuring *m, const char *path)
     return status == EBB_OK ? -1 : cli_report(&err);
 }
 
+/* A machine's profile is of one number of threads. */
+static int find_threads(struct measuring *m, const char *path, int threads)
+{
+    threads = threads > 0 ? threads : ebb_cpu_count();
+    if (!m->output && m->threads && m->threads != threads)
+        return cli_usage_error("%s: memory.threads is %d, that of the files before it %d; this "
+                               "machine has a profile for each: say --threads, or measure them one "
+                               "by one",
+                               path, threads, m->threads);
+    m->threads = threads;
+    return -1;
+}
+
 /* The device that a file names; another one than the files before: exit code 2, and both are told. */
 static int find_device(struct measuring *m, const char *path, const char *device)
 {
@@ -139,19 +157,43 @@ static int find_device(struct measuring *m, const char *path, const char *device
     return -1;
 }
 
+/* Without -o: the profile of this machine, which decides from then on. A GPU's chooses algorithms, and
+ * with them the last bits: that is never done unasked. */
+static int find_output(struct measuring *m)
+{
+    struct ebb_error err = {0};
+    if (m->output)
+        return cli_train_target(m->output, &err) == EBB_OK ? -1 : cli_report(&err);
+    if (m->device && strcmp(m->device, "cpu") != 0)
+        return cli_usage_error("ebb device measure: -o PROFILE is missing: without it a profile of "
+                               "the processor is kept, not one of device %s",
+                               m->device);
+    enum ebb_status status = train_machine_path(m->threads, &m->own, &err);
+    if (status == EBB_OK) {
+        m->output = ebb_str_c(&m->own);
+        char *end = strrchr(m->own.data, '/');
+        *end = '\0';
+        status = ebb_file_mkdirs(m->output, &err);
+        *end = '/';
+    }
+    EBB_THEN(status, cli_train_target(m->output, &err));
+    return status == EBB_OK ? -1 : cli_report(&err);
+}
+
 /* Everything that can be known to be wrong, before minutes are measured. */
 static int check_all(struct measuring *m, const struct cli_args *args)
 {
-    struct ebb_error err = {0};
-    int code = cli_train_target(m->output, &err) == EBB_OK ? -1 : cli_report(&err);
+    int code = -1;
     for (size_t i = 0; i < args->positional_count; i++) {
         struct cli_train_file file;
         int found = cli_train_open(&file, args->positional[i], &m->changes);
         found = found < 0 ? find_device(m, args->positional[i], file.config.device) : found;
+        found = found < 0 ? find_threads(m, args->positional[i], file.config.threads) : found;
         code = found > code ? found : code;
         cli_train_close(&file);
     }
-    return code;
+    int found = find_output(m);
+    return found > code ? found : code;
 }
 
 static const char *const link_names[PROFILE_LINKS] = {
@@ -160,14 +202,20 @@ static const char *const link_names[PROFILE_LINKS] = {
 #undef X
 };
 
-static void print_links(const struct profile *profile, const char *path)
+static void print_links(const struct measuring *m, const struct profile *profile)
 {
     for (int k = 0; k < PROFILE_LINKS; k++) {
         struct profile_link l = profile_link(profile, (enum profile_link_name)k);
         printf("  %-9s %6.2f GB/s, both ways %6.2f, latency %" PRIu64 " us\n", link_names[k],
                l.bytes_per_ns, l.both_bytes_per_ns, l.latency_ns / 1000);
     }
-    printf("written: %s; 'ebb train FILE --costs %s' decides by it\n", path, path);
+    if (m->own.length)
+        printf(
+            "written: %s; 'ebb explain' and 'ebb train' go by it from now on, where it knows the "
+            "step\n(--costs builtin: not)\n",
+            m->output);
+    else
+        printf("written: %s; 'ebb train FILE --costs %s' decides by it\n", m->output, m->output);
 }
 
 static void print_json(const struct profile *profile, const char *path)
@@ -187,12 +235,30 @@ static void print_json(const struct profile *profile, const char *path)
     cli_json_object_end(&json);
 }
 
+/* What was measured before with other files stays; a file that cannot be read is written anew. */
+static enum ebb_status keep_older(struct profile *profile, const char *path, struct ebb_error *err)
+{
+    struct profile *older = NULL;
+    struct ebb_error why = {0};
+    if (access(path, F_OK) != 0)
+        return EBB_OK;
+    if (profile_load(path, &older, &why) != EBB_OK) {
+        fprintf(stderr, "ebb: note: what was measured before is lost: %s\n", why.message);
+        return EBB_OK;
+    }
+    enum ebb_status status = profile_add_rows(profile, older, err);
+    profile_destroy(older);
+    return status;
+}
+
 static int write_profile(const struct measuring *m)
 {
     struct profile *profile = NULL;
     struct ebb_error err = {0};
     enum ebb_status status =
         train_times_profile(m->times, m->device, m->changes.file_path, &profile, &err);
+    if (m->own.length)
+        EBB_THEN(status, keep_older(profile, m->output, &err));
     EBB_THEN(status, profile_write(profile, m->output, &err));
     if (status != EBB_OK) {
         profile_destroy(profile);
@@ -201,7 +267,7 @@ static int write_profile(const struct measuring *m)
     if (m->is_json)
         print_json(profile, m->output);
     else
-        print_links(profile, m->output);
+        print_links(m, profile);
     profile_destroy(profile);
     return 0;
 }
@@ -211,7 +277,7 @@ static int run_measure(int argc, char **argv)
     struct measuring m = {.updates = DEFAULT_UPDATES};
     m.changes.seed = -1;
     const struct cli_spec spec = {
-        .usage = "ebb device measure FILE... -o PROFILE",
+        .usage = "ebb device measure FILE... [-o PROFILE]",
         .description =
             "Train each experiment file for a few updates on random data, without a limit, and "
             "write\n"
@@ -226,11 +292,20 @@ static int run_measure(int argc, char **argv)
             "change\n"
             "the last bits, and checkpoints name them.\n"
             "\n"
+            "Without -o the profile is this machine's own: it is kept in the cache folder, for "
+            "its\n"
+            "number of threads; files measured later are added to it. 'ebb explain', 'ebb train' "
+            "and\n"
+            "trials go by it where it knows nine tenths of a step's time.\n"
+            "\n"
             "Examples:\n"
+            "  ebb device measure examples/resnet20.yaml && ebb explain examples/resnet20.yaml\n"
             "  ebb device measure examples/resnet20.yaml -o this.device\n"
             "  ebb train examples/resnet20.yaml --budget 25MiB --costs this.device\n",
         CLI_OPTION_ROWS(
-            {"output", 'o', CLI_STRING, &m.output, "FILE", "the profile to write (required)"},
+            {"output", 'o', CLI_STRING, &m.output, "FILE",
+             "the profile to write (required for a GPU; default: this machine's own)"},
+            {CLI_TRAIN_SETS(&m.changes)},
             {"device", 0, CLI_STRING, &m.changes.device, "NAME",
              "which device (default: the files', all of them one)"},
             {"threads", 0, CLI_INT, &m.changes.threads, "N", "of kernels (default: all cores)"},
@@ -244,8 +319,6 @@ static int run_measure(int argc, char **argv)
     struct cli_args args = {0};
     struct ebb_error err = {0};
     int code = cli_parse(&spec, argc, argv, &args);
-    if (code < 0 && !m.output)
-        code = cli_usage_error("ebb device measure: -o PROFILE is missing");
     if (code < 0)
         code = check_all(&m, &args);
     if (code < 0 && train_times_create(&m.times, &err) != EBB_OK)
@@ -255,6 +328,7 @@ static int run_measure(int argc, char **argv)
     if (code < 0)
         code = write_profile(&m);
     train_times_destroy(m.times);
+    ebb_str_fini(&m.own);
     cli_args_fini(&args);
     return code;
 }

@@ -77,7 +77,7 @@ static enum ebb_status open_trial(struct explain_view *v, uint64_t budget_bytes,
                                   struct ebb_error *err)
 {
     struct train_config config = v->file->config;
-    struct train_options dry = {.is_dry = true, .no_data = no_data};
+    struct train_options dry = {.is_dry = true, .no_data = no_data, .knows_machine = true};
     struct trace *trace = NULL;
     config.budget_bytes = budget_bytes;
     config.policy = NULL;
@@ -222,6 +222,7 @@ static int run(int argc, char **argv)
             "the step inside the first of them: what lies in memory, what is "
             "evicted, what runs again,\n"
             "and with --host or --file what lies there and what was copied.\n"
+            "Times are this machine's, where 'ebb device measure' has measured them.\n"
             "\n"
             "FILE is an experiment file, or a trace: what 'ebb model trace' or 'ebb trace' writes. "
             "Leaves of\n"

@@ -154,14 +154,37 @@ static size_t advise(const struct explain_view *v, struct advice advice[4])
 
 #define MOST_FITTED 64
 
+/* Whether times are those of a profile or of a device of its own, and not of an unknown processor. */
+static bool has_times(const struct explain_view *v)
+{
+    const char *device = v->file->config.device;
+    return v->st.costs || (device && strcmp(device, "cpu") != 0);
+}
+
+/* Of which machine the times are, and how they become those of this one. */
+static void print_guessed(const struct explain_view *v)
+{
+    if (v->file->config.is_builtin || v->is_trace) /* asked for; the trace's own */
+        return;
+    printf("\nTimes are those of an unknown processor");
+    if (v->st.machine_costs)
+        printf(": this one's profile knows %.0f %% of the step", 100 * v->st.machine_known);
+    printf(".\n'ebb device measure %s", v->path);
+    if (v->o->changes.threads)
+        printf(" --threads %d", v->st.threads);
+    printf("' measures this one in seconds; its times decide from then on.\n");
+}
+
 /* Which times are estimates, where a profile decides. */
 static void print_fitted(const struct explain_view *v)
 {
     struct train_fitted list[MOST_FITTED];
     uint64_t all, ns = 0;
     char text[32];
-    if (!v->file->config.costs && !v->file->config.device)
+    if (!has_times(v)) {
+        print_guessed(v);
         return;
+    }
     size_t count = train_trial_fitted(v->trial, list, MOST_FITTED, &all);
     for (size_t i = 0; i < count; i++)
         ns += list[i].ns;
@@ -171,6 +194,8 @@ static void print_fitted(const struct explain_view *v)
         printf("%s%s (%" PRIu32 ", %s)", i ? ", " : ": ", list[i].kind, list[i].count,
                ebb_format_ns(list[i].ns, text, sizeof text));
     printf(".\n");
+    if (v->st.machine_costs)
+        printf("They are this machine's: %s\n", v->st.machine_costs);
 }
 
 /* Weights and states; in a trace of another program they may stand anywhere. */
@@ -286,7 +311,11 @@ void cli_explain_json(const struct explain_view *v)
             ebb_jsonw_object_end(w);
         }
     ebb_jsonw_array_end(w);
-    if (v->file->config.costs || v->file->config.device) {
+    if (!v->is_trace)
+        ebb_jsonw_key_string(w, "costs", v->st.costs ? v->st.costs : "builtin");
+    if (v->st.machine_costs)
+        ebb_jsonw_key_double(w, "machine_known", v->st.machine_known);
+    if (has_times(v)) {
         struct train_fitted list[MOST_FITTED];
         uint64_t all;
         size_t fitted = train_trial_fitted(v->trial, list, MOST_FITTED, &all);

@@ -387,6 +387,7 @@ static int train(struct cli_train_session *s)
     struct train_options options = {.workers = (int)o->workers,
                                     .any_threads = o->any_threads,
                                     .needed_bytes = &needed,
+                                    .knows_machine = true,
                                     .machine_bytes = cli_machine_bytes()};
     struct train_state st;
     char hash[65] = "";

@@ -38,6 +38,7 @@ void cli_train_json(const struct cli_train_session *s, const struct train_state 
     ebb_jsonw_key_uint(w, "peak_bytes", st->peak_bytes);
     ebb_jsonw_key_double(w, "update_ms", (double)st->update_ns / 1e6);
     ebb_jsonw_key_double(w, "predicted_ms", (double)st->predicted_ns / 1e6);
+    ebb_jsonw_key_string(w, "costs", st->costs ? st->costs : "builtin");
     ebb_jsonw_key_double(w, "stall_ms",
                          st->updates ? (double)st->stall_ns / (double)st->updates / 1e6 : 0);
     ebb_jsonw_key_uint(w, "evictions", st->evictions);
@@ -98,9 +99,10 @@ void cli_train_summary(const struct cli_train_session *s, const struct train_sta
            bytes_text(st->peak_bytes, a, sizeof a), bytes_text(st->budget_bytes, b, sizeof b),
            bytes_text(st->floor_bytes, c, sizeof c), bytes_text(st->unlimited_bytes, d, sizeof d));
     printf("  kept by   %s%s: %" PRIu64 " evictions, %" PRIu64 " ops run again, %s swapped, "
-           "predicted time x%.3f\n",
+           "predicted time x%.3f%s\n",
            st->how, st->is_fallback ? " (the one asked for failed its dry run)" : "", st->evictions,
-           st->remat_ops, bytes_text(st->swapped_bytes, a, sizeof a), st->overhead);
+           st->remat_ops, bytes_text(st->swapped_bytes, a, sizeof a), st->overhead,
+           st->costs ? " by measured times" : "");
     printf("  process   %s anonymous beyond the slab (reserve), with room of %s for "
            "data; %.1f %% of the "
            "time waiting for data\n",

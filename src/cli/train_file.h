@@ -80,7 +80,7 @@ struct cli_train_changes { /* of the command line; 0, NULL, -1: as the file says
         "change a value of the file, as opt.lr=0.1; repeatable"
 #define CLI_TRAIN_COSTS(changes)                                                                   \
     "costs", 0, CLI_STRING, &(changes)->costs, "FILE",                                             \
-        "profile whose times and links decide ('ebb device measure' makes one)"
+        "profile whose times and links decide ('ebb device measure' makes one), or builtin"
 
 /* Prints every mistake to stderr, in the order of the file. Returns -1 to go on, else the exit
  * code. The file must be closed in both cases. */

@@ -161,6 +161,16 @@ enum ebb_status profile_finish(struct profile *p, struct ebb_error *err)
     return EBB_OK;
 }
 
+enum ebb_status profile_add_rows(struct profile *p, const struct profile *from,
+                                 struct ebb_error *err)
+{
+    size_t own = p->row_count;
+    for (size_t i = 0; i < from->row_count; i++)
+        if (!own || !bsearch(&from->rows[i], p->rows, own, sizeof *p->rows, compare_rows))
+            EBB_TRY(profile_add_row(p, &from->rows[i], err));
+    return profile_finish(p, err);
+}
+
 /* ---- looking up ------------------------------------------------------------------------------- */
 
 bool profile_fact(const struct profile *p, const char *name, uint64_t *value)

@@ -103,6 +103,9 @@ enum ebb_status profile_add_fits(struct profile *profile, const struct profile *
                                  struct ebb_error *err);
 enum ebb_status profile_add_row(struct profile *profile, const struct profile_row *row,
                                 struct ebb_error *err);
+/* Rows of a finished one that this one, finished too, has not. */
+enum ebb_status profile_add_rows(struct profile *profile, const struct profile *from,
+                                 struct ebb_error *err);
 uint64_t profile_round_ns(double ns); /* F2 */
 /* Nothing more comes: sorts. EBB_EINPUT: two rows, facts or fits for one thing. */
 enum ebb_status profile_finish(struct profile *profile, struct ebb_error *err);

@@ -77,7 +77,7 @@ static enum ebb_status save_tensors(struct train_trial *t, const char *path, boo
     return status;
 }
 
-static const char *instruction_set(void)
+const char *train_instruction_set(void)
 {
 #if defined(__x86_64__)
     return __builtin_cpu_supports("avx512f") ? "x86_64 avx512f"
@@ -134,7 +134,7 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
         ebb_jsonw_key_string(w, "device", train_engine_bits(t->engine));
     if (*train_engine_identity(t->engine))
         ebb_jsonw_key_string(w, "device_identity", train_engine_identity(t->engine));
-    ebb_jsonw_key_string(w, "instruction_set", instruction_set());
+    ebb_jsonw_key_string(w, "instruction_set", train_instruction_set());
     ebb_jsonw_key_string(w, "ebb", EBB_VERSION);
     for (size_t i = 0; i < TRAIN_WATCHES; i++)
         if (t->watches[i].has_best || t->watches[i].since) {
@@ -377,13 +377,13 @@ static enum ebb_status check_bits(const struct train_trial *t, const struct ebb_
                         " threads, this run has %d: results would differ in their last bits (use "
                         "--threads %" PRId64 ", or --any-threads to go on all the same)",
                         path, threads, now, threads);
-    const char *set = ebb_doc_string(root, "instruction_set", instruction_set());
-    if (strcmp(set, instruction_set()) != 0 && !t->options.any_threads)
+    const char *set = ebb_doc_string(root, "instruction_set", train_instruction_set());
+    if (strcmp(set, train_instruction_set()) != 0 && !t->options.any_threads)
         return ebb_fail(err, EBB_EINPUT,
                         "%s: the checkpoint was made on a processor with %s, this one has %s: "
                         "results would differ in their last bits (--any-threads goes on all the "
                         "same)",
-                        path, set, instruction_set());
+                        path, set, train_instruction_set());
     return EBB_OK;
 }
 

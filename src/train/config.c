@@ -133,7 +133,8 @@ static const struct ebb_key memory_rows[] = {
         "16777216, or a quarter",
         .bounds = "> 0, <= 1073741824"),
     ROW("device", TEXT, config.device, "where steps run", .words = "cpu cuda far nvidia-h200"),
-    ROW("costs", TEXT, config.costs, "profile whose times and links decide", .flags = 0),
+    ROW("costs", TEXT, config.costs,
+        "profile whose times and links decide; builtin: those of an unknown processor", .flags = 0),
     ROW("threads", INT, threads, "of kernels", .bounds = "> 0, <= 1024"),
     ROW("rewrites", TEXT, config.rewrites,
         "of the step that are on; +name and -name change the usual ones", .flags = 0),
@@ -533,6 +534,9 @@ enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_so
     ebb_reading_init(&reading, arena, source->file, report ? report : &own);
     EBB_TRY(read_all(&reading, source, draft, err));
     draft->config.decays_matrices_only = draft->decay == 1;
+    draft->config.is_builtin = draft->config.costs && strcmp(draft->config.costs, "builtin") == 0;
+    if (draft->config.is_builtin)
+        draft->config.costs = NULL;
     *config = draft->config;
     return EBB_OK;
 }

@@ -42,6 +42,21 @@ struct train_costs train_costs_apply(struct trace *t, const struct profile *prof
     return c;
 }
 
+void train_costs_known(const struct trace *t, const struct profile *profile, uint64_t *known_ns,
+                       uint64_t *all_ns)
+{
+    char key[KEY_BYTES];
+    *known_ns = *all_ns = 0;
+    for (uint32_t i = 0; i < t->op_count; i++) {
+        const struct trace_op *o = &t->ops[i];
+        if (o->cost_ns == 0)
+            continue;
+        key_of(t, i, key);
+        *known_ns += profile_find(profile, o->kind->name, key) ? o->cost_ns : 0;
+        *all_ns += o->cost_ns;
+    }
+}
+
 static int compare_fitted(const void *a, const void *b)
 {
     const struct train_fitted *x = a, *y = b;

@@ -18,6 +18,11 @@ struct train_costs {
 };
 struct train_costs train_costs_apply(struct trace *trace, const struct profile *profile);
 
+/* How much of the time of a trace is of ops that have rows, and how much there is: as it is now, so that
+ * one clock judges both. */
+void train_costs_known(const struct trace *trace, const struct profile *profile, uint64_t *known_ns,
+                       uint64_t *all_ns);
+
 /* The others (train_trial_fitted). */
 struct train_fitted;
 size_t train_costs_fitted(const struct trace *trace, const struct profile *profile,

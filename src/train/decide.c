@@ -196,6 +196,12 @@ static void halve(struct planner_tiers *t)
         t->bytes[k] = t->bytes[k] < 4 * PLAN_UNIT ? 0 : t->bytes[k] / 2;
 }
 
+/* The floor goes by what is built in: a measurement must not turn an accepted budget into a refusal. */
+static const struct trace *plain_of(const struct train_choice *c)
+{
+    return c->plain ? c->plain : c->trace;
+}
+
 /* Games that swap count only where they can be placed, with less room below if need be, and where
  * they end below those that do not swap: a tier never makes the floor higher. */
 static enum ebb_status find_least_in(const struct train_ways *w, struct train_choice *c,
@@ -208,7 +214,7 @@ static enum ebb_status find_least_in(const struct train_ways *w, struct train_ch
         bool is_good = true;
         is_last = !planner_has_tiers(&tiers) || tiers.homes ||
                   (tiers.fates && (tiers.demands & PLANNER_INPUTS_LEAVE));
-        status = planner_floor(c->trace, &tiers, &game, &bytes, err);
+        status = planner_floor(plain_of(c), &tiers, &game, &bytes, err);
         if (status == EBB_OK && planner_has_tiers(&tiers))
             status = is_placed(w, c, &game, bytes, &is_good, err);
         if (status == EBB_OK && is_good && bytes < c->info.floor_bytes) {
@@ -243,7 +249,7 @@ static enum ebb_status find_least(const struct train_ways *w, struct train_choic
     c->state_floor = c->info.floor_bytes;
     if (w->is_settled || !planner_has_tiers(&tiers))
         return EBB_OK;
-    status = planner_homes(c->trace, &tiers, 1, true, &homes, err);
+    status = planner_homes(plain_of(c), &tiers, 1, true, &homes, err);
     tiers.homes = &homes;
     if (status == EBB_OK && homes.count)
         status = find_least_in(w, c, tiers, err);
@@ -267,12 +273,14 @@ static enum ebb_status find_floor(const struct train_ways *w, struct train_choic
                                   struct ebb_error *err)
 {
     const struct plan *all = NULL;
+    struct train_ways plain = *w;
     if (c->has_least)
         return EBB_OK;
+    plain.profile = profile_builtin();
     EBB_TRY(prepare(w, c, err));
     EBB_TRY(exec_keep_all(c->exec, UINT64_MAX, &all, err));
     c->info.unlimited_bytes = all->budget_bytes;
-    EBB_TRY(find_least(w, c, err));
+    EBB_TRY(find_least(&plain, c, err));
     if (c->info.floor_bytes > c->info.unlimited_bytes && !tiers_of(w, c).homes && !c->fates) {
         c->info.floor_bytes = c->info.unlimited_bytes;
         EBB_TRY(plan_copy(&c->least, all, err));

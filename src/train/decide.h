@@ -43,8 +43,9 @@ void train_ways_budget(struct train_ways *ways, uint64_t bytes);
 struct exec_options train_ways_options(const struct train_ways *ways);
 
 struct train_choice {
-    const struct trace *trace; /* borrowed, as is */
-    struct exec_program *exec; /* the program made of it */
+    const struct trace *trace; /* borrowed, as are */
+    const struct trace *plain; /* with the times that are built in; NULL: the trace has them */
+    struct exec_program *exec; /* the program made of the trace */
     struct plan plan, least;   /* least: of the floor */
     uint64_t state_floor;      /* floor with all state in tier 0 */
     bool has_least, is_made, is_ready;

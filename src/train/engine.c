@@ -109,6 +109,7 @@ static void program_destroy(struct train_program *p)
     train_tables_fini(p);
     exec_program_destroy(p->exec);
     trace_destroy(p->trace);
+    ebb_free(p->plain.ops);
     plan_homes_fini(&p->homes);
     ebb_free(p->persistent);
     ebb_free(p->base);
@@ -155,6 +156,11 @@ const char *train_engine_bits(const struct train_engine *e)
 const struct profile *train_engine_costs(const struct train_engine *e)
 {
     return e->options.costs ? e->options.costs : profile_builtin();
+}
+
+void train_engine_go_by(struct train_engine *e, const struct profile *costs)
+{
+    e->ways.profile = e->options.costs = costs;
 }
 
 const char *train_engine_identity(const struct train_engine *e)
@@ -285,9 +291,15 @@ static enum ebb_status ways_of(const struct train_engine *e, struct train_progra
 }
 
 /* What it is decided about. */
+static const struct trace *trace_of(const struct train_program *p)
+{
+    return p->tables ? planner_tables_light(p->tables) : p->trace;
+}
+
 static void look_at(struct train_choice *c, const struct train_program *p)
 {
-    c->trace = p->tables ? planner_tables_light(p->tables) : p->trace;
+    c->trace = trace_of(p);
+    c->plain = p->plain.ops ? &p->plain : NULL;
     c->exec = p->tables ? p->light : p->exec;
 }
 
@@ -380,18 +392,16 @@ static struct train_program *find_equal(const struct train_engine *e, const stru
     return NULL;
 }
 
-/* The floor goes by what is built in: a measurement must not turn an accepted budget into a refusal.
- */
+/* The trace gets measured times; those that are built in stay beside it. */
 static enum ebb_status apply_costs(struct train_engine *e, struct train_program *p,
                                    struct ebb_error *err)
 {
-    struct train_ways plain;
-    uint64_t floor_bytes;
-    EBB_TRY(ways_of(e, p, &plain, err));
-    plain.profile = profile_builtin();
-    look_at(&p->choice, p);
-    if (e->ways.budget_bytes != UINT64_MAX)
-        EBB_TRY(train_choice_floor(&plain, &p->choice, &floor_bytes, err));
+    const struct trace *seen = trace_of(p);
+    struct trace_op *ops;
+    EBB_TRY(ebb_new(&ops, (size_t)seen->op_count + 1, sizeof *ops, err));
+    memcpy(ops, seen->ops, seen->op_count * sizeof *ops);
+    p->plain = *seen;
+    p->plain.ops = ops;
     exec_program_destroy(p->exec);
     p->exec = NULL;
     train_costs_apply(p->trace, e->options.costs);

@@ -65,6 +65,8 @@ int train_engine_threads(const struct train_engine *engine);
 const char *train_engine_bits(const struct train_engine *engine);
 /* What its plans go by. */
 const struct profile *train_engine_costs(const struct train_engine *engine);
+/* From now on; of a processor, before the first program is added. Borrowed. */
+void train_engine_go_by(struct train_engine *engine, const struct profile *costs);
 /* More of it (kernel_table.identity): "" where the name says all. */
 const char *train_engine_identity(const struct train_engine *engine);
 /* kernel_table.algorithms of its kernels; nothing where there are none. */

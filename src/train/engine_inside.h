@@ -8,6 +8,8 @@
 
 struct train_program {
     struct trace *trace;
+    struct trace plain; /* what is decided about, with the times that are built in; no ops: it has
+                           them itself */
     struct exec_program *exec;
     struct train_choice choice;
     struct exec_image *image;

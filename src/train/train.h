@@ -129,6 +129,7 @@ struct train_config {
     const char *policy, *file_path; /* NULL = default */
     const char *device;             /* NULL = cpu */
     const char *costs;              /* profile that decisions go by; NULL = what is built in */
+    bool is_builtin;                /* which is then asked for: not this machine's, either */
     const char *rewrites; /* of the trace (ops_rewrites_parse); NULL = those on at the start */
     enum train_precision precision;
     int64_t chunk; /* elements of a state that come and go together; 0: what suits the device */
@@ -295,6 +296,10 @@ enum ebb_status train_times_profile(const struct train_times *times, const char 
                                     const char *file_path, struct profile **profile,
                                     struct ebb_error *err);
 
+/* Appends where the profile of this processor with so many threads (0: all) is kept. Trials that know
+ * the machine go by it, when it is there and knows nine tenths of the step's time. */
+enum ebb_status train_machine_path(int threads, struct ebb_str *path, struct ebb_error *err);
+
 /* The model as the section `data` shapes it, and the data (NULL: the file has none), to be closed. */
 enum ebb_status train_open_net(const struct train_config *config, struct nn_config *net,
                                struct data_set **set, struct ebb_error *err);
@@ -320,6 +325,7 @@ struct train_options {
     void *answer_context;
     int workers;               /* loader threads; -1 = default */
     bool any_threads;          /* resume with other threads or instructions all the same */
+    bool knows_machine;        /* where no costs are named, this machine's profile may decide */
     uint64_t *needed_bytes;    /* NULL, or told the floor when the budget is refused */
     uint64_t machine_bytes;    /* memory; more is refused (EBB_ENOMEM). 0: what is installed */
     struct ebb_error *no_data; /* NULL, or told why a dry trial had to do without its data */
@@ -420,10 +426,14 @@ struct train_state { /* where a trial stands, and what it cost so far */
     uint64_t budget_bytes, floor_bytes, peak_bytes, unlimited_bytes, persistent_bytes;
     uint64_t evictions, remat_ops, swapped_bytes; /* of all updates */
     uint64_t host_ops;                            /* of all updates: that the host ran */
-    uint64_t stall_ns;         /* of the compute stream, waiting for copies, in all updates */
-    uint64_t predicted_ns;     /* of an update's main program, by the costs that decisions use */
-    double overhead;           /* predicted */
-    uint64_t below_bytes;      /* of state that lives below tier 0 */
+    uint64_t stall_ns;     /* of the compute stream, waiting for copies, in all updates */
+    uint64_t predicted_ns; /* of an update's main program, by the costs that decisions use */
+    const char *costs;     /* the profile of these costs; NULL: built in */
+    const char
+        *machine_costs;   /* this machine's, whether it decides or not; NULL: none was asked for */
+    double machine_known; /* how much of the step's time it knows */
+    double overhead;      /* predicted */
+    uint64_t below_bytes; /* of state that lives below tier 0 */
     uint64_t warm_below_bytes; /* the same in an update with wishes.warmup_ratio; 0: none was */
     uint64_t plan_ns;          /* wall time of deciding how the programs run */
     const char *how;           /* policy or planner that decides */

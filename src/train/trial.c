@@ -131,6 +131,7 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
                         t->net.model->name);
     if (t->options.only_validates)
         return evaluate_only(t, err);
+    train_machine_judge(t);
     EBB_TRY(add_step(t, &t->main, err));
     if (t->options.is_repeated)
         return EBB_OK;
@@ -503,6 +504,7 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     if (c->costs)
         EBB_TRY(profile_load(c->costs, &t->costs, err));
     o.costs = t->costs;
+    EBB_TRY(train_machine_recall(t, err));
     t->is_warm = c->wishes.has_warmup && !c->wishes.is_static && !t->options.is_dry;
     t->is_scaled = c->precision == TRAIN_FP16;
     t->has_gradients = c->accumulate > 1 || t->is_scaled || t->options.is_repeated ||
@@ -726,6 +728,10 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
     state->host_ops = t->total.host_ops;
     state->swapped_bytes = t->total.swapped_bytes;
     state->stall_ns = t->total.stall_ns;
+    bool goes_by = train_engine_costs(t->engine) == t->costs;
+    state->costs = !goes_by ? NULL : t->config.costs ? t->config.costs : t->machine_costs;
+    state->machine_costs = t->machine_costs;
+    state->machine_known = t->machine_known;
     state->predicted_ns = main->report.device_ns > main->report.clock_ns ? main->report.device_ns
                                                                          : main->report.clock_ns;
     state->overhead = main->overhead;

@@ -44,6 +44,8 @@ struct train_trial {
     unsigned byte_inputs; /* bit i: input i comes as bytes and becomes numbers in the step */
     int input_fields[NN_PORTS], target_fields[NN_PORTS]; /* -1: generated, or zeros */
     struct profile *costs;                               /* NULL: what is built in */
+    const char *machine_costs; /* where it is that of this machine: its file; else NULL */
+    double machine_known;      /* and how much of the step's time it knows */
     struct train_engine *engine;
     struct train_step main, apply; /* STEP, or MICRO and APPLY */
     struct train_step tail;        /* as main, for the last batch of an epoch */
@@ -113,6 +115,13 @@ void train_position(const struct train_trial *trial, struct data_position *posit
 void train_loader_stats(const struct train_trial *trial, struct data_stats *stats);
 /* What is loaded ahead is waited for and forgotten: before the loader is moved or goes. */
 void train_recall(struct train_trial *trial);
+
+/* The profile of this machine (machine.c): read, if it may decide; once the step is recorded, gone by
+ * or not. */
+enum ebb_status train_machine_recall(struct train_trial *trial, struct ebb_error *err);
+void train_machine_judge(struct train_trial *trial);
+const char *
+train_instruction_set(void); /* on which the bits of a processor depend (checkpoint.c) */
 
 /* What may be beyond, from the file or as an earlier start remembered it (reserve.c). */
 enum ebb_status train_reserve_recall(struct train_trial *trial, struct ebb_error *err);

@@ -36,7 +36,8 @@ static enum ebb_status work_create(const struct worker_job *job, void **self, st
     enum ebb_status status = train_config_read(&w->arena, &source, &w->config, NULL, err);
     if (status == EBB_EINPUT) /* this sample of hyperparameters can never work */
         status = ebb_context(err, EBB_EINFEASIBLE, "configuration");
-    EBB_THEN(status, train_trial_create(&w->trial, &w->config, NULL, err));
+    struct train_options options = {.workers = -1, .knows_machine = true};
+    EBB_THEN(status, train_trial_create(&w->trial, &w->config, &options, err));
     return EBB_HAND_OUT(status, self, w, work_destroy);
 }
 

@@ -8,6 +8,7 @@ checks=0
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work/.cache # no profile of this machine decides
 cd "$work" || exit 1
 
 fail() {

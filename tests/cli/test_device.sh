@@ -27,8 +27,8 @@ opt: {name: AdamW, lr: 0.001}
 memory: {threads: 1}
 searcher: {name: single, metric: validation_loss, max_steps: 1}
 YAML
-run 2 device measure gpt.yaml
-[[ $out == *"-o PROFILE"* ]] || fail "no word of the missing option: $out"
+run 2 device measure gpt.yaml --device far
+[[ $out == *"-o PROFILE is missing"* ]] || fail "no word of the missing option: $out"
 # all that is wrong is said before anything is measured
 sed 's/width: 64/width: sixty/' gpt.yaml >wrong.yaml
 run 2 device measure gpt.yaml wrong.yaml no-such.yaml -o no/such/folder
@@ -56,6 +56,53 @@ run 0 $train --budget $floor --costs this.device
 run 1 $train --budget $((floor - 256)) --costs this.device
 run 0 $train --profile other.device
 cmp -s <(grep -c '^row' other.device) <(grep -c '^row' this.device) || fail "train measures other ops"
+
+# The profile of this machine: kept in the cache folder, decides where it knows the step, adds what is measured later.
+run 0 explain gpt.yaml --no-chart
+[[ $out == *"unknown processor."*"'ebb device measure gpt.yaml'"* ]] || fail "no word of how to measure: $out"
+guessed=$out
+run 0 explain gpt.yaml --json
+[ "$(value costs)" = builtin ] || fail "a profile that nobody measured: $out"
+explained=$(value floor_bytes)
+sed 's/threads: 1/threads: 2/' gpt.yaml >two.yaml
+run 2 device measure gpt.yaml two.yaml
+[[ $out == *"two.yaml: memory.threads is 2, that of the files before it 1"* ]] || fail "two numbers of threads: $out"
+run 0 device measure gpt.yaml
+own=$(echo "$XDG_CACHE_HOME"/ebb/devices/cpu-1-*.device)
+[[ -f $own && $out == *"written: $own; 'ebb explain' and 'ebb train' go by it"* ]] || fail "where this machine's profile is: $out"
+run 0 explain gpt.yaml --no-chart
+[[ $out == *"Times are measured for 100 % of the step"*"this machine's: $own"* ]] || fail "this machine's profile is not used: $out"
+run 0 explain gpt.yaml --no-chart --costs builtin
+[ "$out" = "${guessed/$'\n'$'\n'Times are those*from then on./}" ] || fail "builtin is not what is built in: $out"
+run 0 explain gpt.yaml --json
+[[ $(value costs) = "$own" && $(value floor_bytes) = "$explained" ]] || fail "costs or floor of explain: $out"
+run 0 $train --budget $budget
+[[ $(value costs) = "$own" && $(value weights_sha256) = "$want" && $(value peak_bytes) -le $budget ]] || fail "this machine's profile in training: $out"
+run 0 $train --budget $floor
+[ "$(value floor_bytes)" = "$floor" ] || fail "this machine's profile changes the floor"
+run 0 $train --budget $budget --costs builtin
+[ "$(value costs)" = builtin ] || fail "builtin is not what is built in: $out"
+run 0 $train --budget $budget --threads 2
+[ "$(value costs)" = builtin ] || fail "times of one thread decide for two: $out"
+wide="--set hyperparameters.global_batch_size=5"
+run 0 explain gpt.yaml --no-chart $wide
+[[ $out == *"unknown processor: this one's profile knows"*"% of the step"* ]] || fail "times of another step decide: $out"
+run 0 explain gpt.yaml --json $wide
+[ "$(value costs)" = builtin ] || fail "times of another step decide: $out"
+rows=$(grep -c '^row' "$own")
+run 0 device measure gpt.yaml $wide
+[ "$(grep -c '^row' "$own")" -gt "$rows" ] || fail "what was measured before is gone"
+for more in "" "$wide"; do
+    run 0 explain gpt.yaml --json $more
+    [ "$(value costs)" = "$own" ] || fail "$more: not both are known: $out"
+done
+echo "row" >>"$own"
+run 2 explain gpt.yaml
+[[ $out == *"profile of this machine (remove the file to do without)"*"$own"* ]] || fail "a damaged profile: $out"
+run 0 device measure gpt.yaml
+[[ $out == *"what was measured before is lost"* ]] || fail "a damaged profile is added to: $out"
+rm "$own"
+
 run 1 $train --costs nothing.device
 [[ $out == *nothing.device* ]] || fail "the missing profile is not named: $out"
 sed 's/^kind .*/kind nvidia-h200/' this.device >other.device

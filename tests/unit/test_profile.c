@@ -196,6 +196,25 @@ TEST(times__are_rounded_to_quarter_octaves)
     CHECK_EQ(profile_round_ns(0), 1);
 }
 
+TEST(rows__of_another_are_added_where_there_are_none)
+{
+    static const char newer[] =
+        "ebb-device 1\nkind cpu\nrow add a 5 0 0 -\nrow sub a 6 0 0 -\nend\n";
+    static const char older[] =
+        "ebb-device 1\nkind cpu\nrow add a 1 0 0 -\nrow add b 2 0 0 -\nrow abs a 3 0 0 -\nend\n";
+    struct profile *p, *q;
+    CHECK_OK(profile_read("p", newer, sizeof newer - 1, &p, &err), &err);
+    CHECK_OK(profile_read("q", older, sizeof older - 1, &q, &err), &err);
+    CHECK_OK(profile_add_rows(p, q, &err), &err);
+    CHECK_EQ(p->row_count, 4);
+    CHECK_EQ(profile_find(p, "add", "a")->cost_ns, 5);
+    CHECK_EQ(profile_find(p, "add", "b")->cost_ns, 2);
+    CHECK_EQ(profile_find(p, "abs", "a")->cost_ns, 3);
+    CHECK_EQ(profile_find(p, "sub", "a")->cost_ns, 6);
+    profile_destroy(p);
+    profile_destroy(q);
+}
+
 TEST(allocations__that_fail_are_told)
 {
     uint64_t live = ebb_heap_live();
