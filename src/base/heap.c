@@ -5,6 +5,7 @@
  * each counter stands alone. */
 #include "base/heap.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -144,6 +145,11 @@ uint64_t ebb_heap_live(void)
 uint64_t ebb_heap_calls(void)
 {
     return atomic_load_explicit(&heap_calls, memory_order_relaxed);
+}
+
+void ebb_heap_trim(void)
+{
+    (void)malloc_trim(0);
 }
 
 void ebb_swap(void *a, void *b, size_t bytes)

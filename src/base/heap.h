@@ -41,6 +41,9 @@ static inline enum ebb_status ebb_grow(void *data, size_t *capacity, size_t need
 /* Two objects of `bytes` change their contents. */
 void ebb_swap(void *a, void *b, size_t bytes);
 
+/* What is free goes back to the system: where much was taken for a while. */
+void ebb_heap_trim(void);
+
 void ebb_heap_fail_at(uint64_t nth);
 uint64_t ebb_heap_live(void);  /* blocks allocated and not freed */
 uint64_t ebb_heap_calls(void); /* allocations so far */

@@ -643,8 +643,10 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
         EBB_TRY(e->device->table->sync(e->device, err));
         return check_fault(e, p, err);
     }
-    if (!p->image)
+    if (!p->image) {
         EBB_TRY(exec_image_create(&p->image, p->exec, train_plan_of(p), &o, err));
+        ebb_heap_trim(); /* of what planning took: the reserve is small */
+    }
     EBB_TRY(exec_image_run(p->image, io, log, report, err));
     return check_fault(e, p, err);
 }

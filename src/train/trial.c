@@ -773,8 +773,10 @@ enum ebb_status train_trial_floor(struct train_trial *t, uint64_t *floor_bytes,
         if (bytes > most)
             most = bytes;
     }
-    if (!t->floor_bytes)
+    if (!t->floor_bytes) {
         t->floor_bytes = most;
+        ebb_heap_trim();
+    }
     *floor_bytes = t->floor_bytes;
     return EBB_OK;
 }
