@@ -2,7 +2,7 @@
  *
  * oneDNN's blocked kernels keep to the scratchpad they are given. Its other implementation packs
  * into memory of its own; it is left to large products that nothing else covers, small ones are
- * done here. */
+ * done in matmul_own.c. */
 #include <omp.h>
 #include <string.h>
 
@@ -52,70 +52,6 @@ static bool is_empty(const struct kernel_matmul *m)
 /* ---- small ones ------------------------------------------------------------------------------ */
 
 #define OWN_FLOPS 4e6 /* beyond this a loop of our own is not worth it */
-#define COLUMNS 64
-
-struct own_job {
-    const struct kernel_matmul *m;
-    const float *a, *b, *bias;
-    float *out;
-};
-
-KERNEL_CLONES static void own_columns(int64_t k, int64_t n, const float *a, int64_t sa,
-                                      const float *b, int64_t sk, int64_t sn, const float *start,
-                                      float *out)
-{
-    double sum[COLUMNS];
-    for (int64_t j = 0; j < n; j++)
-        sum[j] = start ? (double)start[j] : 0.0;
-    for (int64_t p = 0; p < k; p++) {
-        const double v = (double)a[p * sa];
-        const float *row = b + p * sk;
-        for (int64_t j = 0; j < n; j++)
-            sum[j] += v * (double)row[j * sn];
-    }
-    for (int64_t j = 0; j < n; j++)
-        out[j] = (float)sum[j];
-}
-
-/* One row of the result is one piece of work. */
-static void own_body(void *argument, int64_t first, int64_t last)
-{
-    const struct own_job *j = argument;
-    const struct kernel_matmul *m = j->m;
-    const int r = m->rank;
-    const int64_t n = m->c_dims[r - 1], k = m->a_dims[r - 1];
-    for (int64_t i = first; i < last; i++) {
-        int64_t index = i, a = 0, b = 0;
-        for (int d = r - 2; d >= 0; d--) {
-            int64_t at = index % m->c_dims[d];
-            index /= m->c_dims[d];
-            a += m->a_dims[d] == 1 ? 0 : at * m->a_strides[d];
-            if (d < r - 2)
-                b += m->b_dims[d] == 1 ? 0 : at * m->b_strides[d];
-        }
-        for (int64_t c = 0; c < n; c += COLUMNS)
-            own_columns(k, kernel_min(COLUMNS, n - c), j->a + a, m->a_strides[r - 1],
-                        j->b + b + c * m->b_strides[r - 1], m->b_strides[r - 2],
-                        m->b_strides[r - 1],
-                        m->adds   ? j->out + i * n + c
-                        : j->bias ? j->bias + c
-                                  : NULL,
-                        j->out + i * n + c);
-        for (int64_t c = 0; m->has_relu && c < n; c++)
-            j->out[i * n + c] = j->out[i * n + c] < 0.0f ? 0.0f : j->out[i * n + c];
-    }
-}
-
-static void run_own(const struct kernel_context *c, const struct kernel_matmul *m, const float *a,
-                    const float *b, const float *bias, float *out)
-{
-    struct own_job job = {m, a, b, m->has_bias ? bias : NULL, out};
-    int64_t rows = 1;
-    for (int d = 0; d < m->rank - 1; d++)
-        rows *= m->c_dims[d];
-    kernel_parallel(c, rows, kernel_piece(m->c_dims[m->rank - 1] * m->a_dims[m->rank - 1]),
-                    own_body, &job);
-}
 
 static bool is_own(const struct kernel_matmul *m, const_dnnl_primitive_desc_t pd)
 {
@@ -235,7 +171,7 @@ enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_
     }
     EBB_TRY(get(c, m, &p, err));
     if (!p->primitive) {
-        run_own(c, m, a, b, bias, out);
+        kernel_matmul_own(c, m, a, b, bias, out);
         return EBB_OK;
     }
     /* oneDNN takes inputs through the same non-const handle type; it does not write them. */
