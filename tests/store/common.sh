@@ -35,6 +35,67 @@ ok() { echo "  ok: $*"; }
 has() { grep -qF -- "$2" "$1" || fail "$1 has no \"$2\": $(cat "$1")"; }
 field() { /usr/bin/python3 -c "import json,sys; x = json.load(sys.stdin); print($1)"; } # of JSON on standard input
 
+# What a second client finds in the store of a kind: second.py has the verbs. $CLIENT_IN: words before it (a network namespace).
+second() { # KIND VERB [ARGUMENT]
+    local at
+    case $1 in s3) at=$S3 ;; gcs) at=${DIRECT:-$STORAGE_EMULATOR_HOST} ;; hdfs) at=${HDFS%%;*} ;; esac
+    if [ "$1 $2" = "gcs compare" ]; then
+        env -u STORAGE_EMULATOR_HOST NODE_PATH="$NODE/node_modules" ${CLIENT_IN-} node "$STORE_TESTS/gcs_client.js" "$at" compare "$3/"
+    else
+        ${CLIENT_IN-} /usr/bin/python3 "$STORE_TESTS/second.py" "$1" "$at" "${@:2}"
+    fi
+}
+is_empty() { local names; names=$(second "$1" list) && [ -z "$names" ]; } # KIND: neither objects nor unfinished uploads
+
+# A server of a kind with its bucket, at $address; $there: as store_tool takes it; $storage: for experiments, open at its end.
+serve_kind() { # KIND
+    case $1 in
+    s3)
+        serve_swift && second s3 make || fail "Swift does not start: $(tail -n 3 "$RUN"/*.log)"
+        address=$S3
+        ;;
+    gcs)
+        serve_gcs || fail "the server of gcs does not start: $(cat "$RUN/gcs.log")"
+        address=$STORAGE_EMULATOR_HOST DIRECT=$STORAGE_EMULATOR_HOST
+        ;;
+    hdfs)
+        serve_hdfs || fail "the servers of hdfs do not start: $(cat "$RUN"/hdfs?.log)"
+        address=$HDFS
+        ;;
+    esac
+    place "$1" "$address"
+}
+place() { # KIND ADDRESS: of its server, or of a proxy before it
+    export ACCESS_KEY=test:ebb SECRET_KEY=secretkey
+    case $1 in
+    s3)
+        there="{\"type\":\"s3\",\"bucket\":\"ckpt\",\"endpoint_url\":\"$2\"}"
+        storage="{type: s3, bucket: ckpt, endpoint_url: \"$2\", access_key: \"test:ebb\", secret_key: secretkey"
+        ;;
+    gcs)
+        export STORAGE_EMULATOR_HOST=$2
+        there='{"type":"gcs","bucket":"ckpt"}' storage="{type: gcs, bucket: ckpt"
+        ;;
+    hdfs)
+        there="{\"type\":\"hdfs\",\"hdfs_url\":\"$2\",\"hdfs_path\":\"/data\"}"
+        storage="{type: hdfs, hdfs_url: \"$2\", hdfs_path: /data"
+        ;;
+    esac
+}
+
+# A proxy that spoils requests before the server at $address; $front: its own address.
+control=$RUN/control
+start_proxy() {
+    local port=$((PORT + 12))
+    front=http://$SERVE_HOST:$port
+    node "$STORE_TESTS/fault_proxy.js" $port "${address%%;*}" "$control" >> "$RUN/proxy.log" 2>&1 &
+    serve_pids+=($!)
+    echo $! > "$RUN/proxy.pid"
+    serve_wait $port "the proxy" || fail "proxy: $(cat "$RUN/proxy.log")"
+}
+stop_proxy() { kill "$(cat "$RUN/proxy.pid")"; } 2> /dev/null
+set_fault() { echo "$* $RANDOM$RANDOM" > "$control.new" && mv "$control.new" "$control"; } # MODE NUMBER; requests are counted anew
+
 uuid=0f0e0d0c-0b0a-4908-8706-050403020100
 
 # A checkpoint with awkward names in DIR, sealed: what `store_tool put` sends. make_checkpoint DIR LARGE_BYTES

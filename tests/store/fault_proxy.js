@@ -1,15 +1,19 @@
 // fault_proxy.js PORT UPSTREAM CONTROL: requests go to UPSTREAM (http://host:port); the one whose number stands in the
 // file CONTROL ("MODE N", counted from 1 since that file changed) suffers MODE:
 //   cut-request   the connection ends before anything is forwarded
+//   cut-body      the connections end within the request's body
 //   cut-response  forwarded, and the connection ends within the answer
 //   flip-request  a bit of the body is another when it arrives
 //   flip-response a bit of the answer's body (without one: of its ETag) is another
 //   stall         nothing is answered
+//   stall-body    half of the answer, and no more
 //   redirect      307 to a port where nobody is
 //   500 503 429 403 400  that answer, nothing is forwarded; 429 with Retry-After: 1
+// A server that sends on to itself (a data node of HDFS) sends on to here: its bytes pass through as well.
 // CONTROL.count holds the number of requests and the bytes of their bodies (at each request, and every 4 MiB).
 const fs = require('fs'), http = require('http');
 const [port, upstream, control] = [Number(process.argv[2]), new URL(process.argv[3]), process.argv[4]];
+const host = process.env.SERVE_HOST || '127.0.0.1', here = `http://${host}:${port}`;
 const agent = new http.Agent({keepAlive: true, maxSockets: 64});
 let stamp = null, mode = 'none', number = 0, count = 0, bytes = 0, noted = 0;
 
@@ -43,17 +47,20 @@ http.createServer({keepAliveTimeout: 600e3}, (req, res) => {
     req.resume();
     return req.on('end', () => { res.writeHead(307, {location: 'http://127.0.0.1:9' + req.url, 'content-length': 0}); res.end(); });
   }
+  const half = Number(req.headers['content-length'] || 0) >> 1;
   const forward = http.request({host: upstream.hostname, port: upstream.port, method: req.method, path: req.url, headers: req.headers, agent}, answer => {
-    if (fault === 'cut-response' || fault === 'flip-response') {
+    const sent_on = answer.headers.location;
+    if (sent_on && sent_on.startsWith(upstream.origin)) answer.headers.location = here + sent_on.slice(upstream.origin.length);
+    if (fault === 'cut-response' || fault === 'flip-response' || fault === 'stall-body') {
       const parts = [];
       answer.on('data', b => parts.push(b));
       answer.on('end', () => {
         let body = Buffer.concat(parts), headers = {...answer.headers};
         delete headers['transfer-encoding'];
-        if (fault === 'cut-response') {
+        if (fault === 'cut-response' || fault === 'stall-body') {
           res.writeHead(answer.statusCode, {...headers, 'content-length': body.length + 10});
           res.write(body.subarray(0, body.length >> 1));
-          return setTimeout(() => req.socket.destroy(), 50);
+          return fault === 'stall-body' || setTimeout(() => req.socket.destroy(), 50);
         }
         if (!body.length && headers.etag) headers.etag = headers.etag.replace(/[0-9a-f]/, c => (c === '0' ? '1' : '0'));
         body = flip(body);
@@ -69,8 +76,13 @@ http.createServer({keepAliveTimeout: 600e3}, (req, res) => {
   });
   forward.on('error', () => req.socket.destroy());
   req.on('aborted', () => forward.destroy());
+  if (fault === 'cut-body') {
+    let seen = 0;
+    req.on('data', b => { if ((seen += b.length) > half) { forward.destroy(); req.socket.destroy(); } else forward.write(b); });
+    return req.on('end', () => { forward.destroy(); req.socket.destroy(); });
+  }
   if (fault !== 'flip-request') return req.pipe(forward);
   const parts = [];
   req.on('data', b => parts.push(b));
   req.on('end', () => forward.end(flip(Buffer.concat(parts))));
-}).listen(port, process.env.SERVE_HOST || '127.0.0.1');
+}).listen(port, host);

@@ -1,4 +1,4 @@
-// The official client against the same server: gcs_client.js ENDPOINT put|compare|list ARGS. `try`: everything of it that
+// The official client against the same server: gcs_client.js ENDPOINT compare|try|count. `try`: everything of it that
 // the server must know, so that the server is not only what our own client believes.
 const {Storage} = require('@google-cloud/storage'), crypto = require('crypto');
 const storage = new Storage({apiEndpoint: process.argv[2], projectId: 'p', retryOptions: {autoRetry: false}});
@@ -9,8 +9,9 @@ const bucket = storage.bucket('ckpt');
     const prefix = process.argv[4];
     const [text] = await bucket.file(prefix + 'manifest.json').download();
     for (const f of JSON.parse(text).files) {
-      const [bytes] = await bucket.file(prefix + f.path).download({validation: 'crc32c'});
-      if (crypto.createHash('sha256').update(bytes).digest('hex') !== f.sha256) throw new Error('differs: ' + f.path);
+      const hash = crypto.createHash('sha256');
+      for await (const bytes of bucket.file(prefix + f.path).createReadStream({validation: 'crc32c'})) hash.update(bytes);
+      if (hash.digest('hex') !== f.sha256) throw new Error('differs: ' + f.path);
     }
   } else if (verb === 'try') {
     const bytes = crypto.randomBytes(3 << 20);

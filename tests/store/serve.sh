@@ -40,6 +40,8 @@ user = swift
 swift_dir = $RUN/etc
 devices = $RUN/srv
 mount_check = false
+network_chunk_size = 1048576
+disk_chunk_size = 1048576
 log_facility =
 [pipeline:main]
 pipeline = $1-server
@@ -78,6 +80,8 @@ pipeline = catch_errors cache s3api tempauth bulk slo dlo proxy-server
 [app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true
+client_chunk_size = 1048576
+object_chunk_size = 1048576
 [filter:catch_errors]
 use = egg:swift#catch_errors
 [filter:cache]

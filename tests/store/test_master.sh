@@ -2,12 +2,10 @@
 . "$2/common.sh"
 need node npm
 need_node
-serve_gcs || fail "the server does not start: $(cat "$RUN/gcs.log")"
-control=$RUN/control proxy=$((PORT + 12)) direct=$STORAGE_EMULATOR_HOST
-node "$STORE_TESTS/fault_proxy.js" $proxy "$direct" "$control" > proxy.log 2>&1 &
-serve_pids+=($!)
-serve_wait $proxy "the proxy" || fail "proxy"
-export STORAGE_EMULATOR_HOST=http://127.0.0.1:$proxy
+serve_kind gcs
+direct=$address
+start_proxy
+place gcs "$front"
 left() { /usr/bin/python3 -c "import json, urllib.request as u
 x = json.load(u.urlopen('$direct/storage/v1/b/ckpt/o')); print(len(x['items']), x['sessions'])"; }
 received() { /usr/bin/python3 -c "import json, urllib.request as u
@@ -18,7 +16,6 @@ states() { "$ebb" experiment list-checkpoints "$1" --json 2> /dev/null | field "
 large() { echo "environment: {environment_variables: [SIZE=$1]}"; }
 mkdir big && sed 's/^                json.dump.*/&\n            with open(os.path.join(work.directory, "large"), "wb") as f:\n                f.write(random.Random(work.step).randbytes(int(os.environ.get("SIZE", "1000"))))/' \
     "$source_dir/examples/python-loop/train.py" > big/train.py
-set_fault() { echo "$*" > "$control"; }
 restarts() { "$ebb" experiment list-trials "$1" --json | field "sum(t['restarts'] for t in x['trials'])"; }
 wait_for() { # SECONDS COMMAND...
     local n=$(($1 * 10)); shift
@@ -81,7 +78,7 @@ timeout 100 "$ebb" experiment delete 3 --yes > out.txt 2>&1 || fail "delete: $(c
 ok "cancelled in an outage: nothing waits, nothing is left"
 
 # ---- too much waits: the trial waits, too, and goes on
-printf 'staging: 2MiB\n' > state/master.yaml
+printf 'staging: 2MiB\ncache: 4MiB\n' > state/master.yaml
 make_experiment exp.yaml '{type: gcs, bucket: ckpt, save_trial_latest: 20}' "$(large 1500000)"
 sed -i 's/max_steps: 3/max_steps: 8/' exp.yaml
 "$ebb" experiment create --paused exp.yaml big > out.txt 2>&1 || fail "create: $(cat out.txt)"
@@ -95,8 +92,23 @@ steps=$("$ebb" experiment list-trials 4 --json | field "x['trials'][0]['steps']"
 set_fault none 4
 wait $pid || fail "run: $(cat run.txt)"
 [ "$(states 4)" = "['COMPLETED']" ] && [ "$(restarts 4)" = 0 ] || fail "states: $(states 4)"
-rm state/master.yaml
 ok "a full staging: the trial waits at step $steps and goes on"
+
+# ---- copies that were read or uploaded are kept up to a limit, the oldest go; one that went is fetched again, once
+used() { find state/cache -type f -printf '%s\n' | awk '{ s += $1 } END { print s + 0 }'; }
+"$ebb" experiment list-checkpoints 4 --json > list.json
+oldest=$(field "min((c['step_id'], c['uuid']) for c in x['checkpoints'])[1]" < list.json)
+newest=$(field "max((c['step_id'], c['uuid']) for c in x['checkpoints'])[1]" < list.json)
+[ "$(used)" -le 4194304 ] && [ -d "state/cache/$newest" ] && [ ! -e "state/cache/$oldest" ] || fail "cache: $(used) bytes, $(ls state/cache)"
+set_fault none 4.5
+timeout 100 "$ebb" checkpoint download "$oldest" first > out.txt 2>&1 || fail "download: $(cat out.txt)"
+asked=$(cut -d' ' -f1 "$control.count")
+timeout 100 "$ebb" checkpoint download "$oldest" again > out.txt 2>&1 || fail "download: $(cat out.txt)"
+[ "$(cut -d' ' -f1 "$control.count")" = "$asked" ] || fail "fetched twice: $asked requests, then $(cat "$control.count")"
+same_tree first again
+[ -z "$(find "state/cache/$oldest" -type f -perm /222)" ] || fail "a fetched copy can be written"
+rm -r state/master.yaml first again
+ok "the cache holds its limit, loses the oldest, fetches once ($asked requests), read-only"
 
 # ---- the master is killed at instants of an upload: the next one goes on where it was
 size=${EBB_KILL_BYTES:-200000000} kills=${EBB_KILLS:-4} worst=0
@@ -139,6 +151,24 @@ END
 timeout 300 "$ebb" run pbt.yaml big --slots 2 --no-charts > run.txt 2>&1 || fail "PBT: $(cat run.txt)"
 has run.txt COMPLETED
 ok "population-based training"
+
+# ---- Ctrl-C in an outage: it does not wait for the store, and the next master uploads what is left
+make_experiment exp.yaml '{type: gcs, bucket: ckpt, save_trial_latest: 9}' 'batches_per_step: 100000'
+sed -i '/^batches_per_step: 5$/d; s/max_steps: 3/max_steps: 4/' exp.yaml
+"$ebb" experiment create --paused exp.yaml big > out.txt 2>&1 || fail "create: $(cat out.txt)"
+id=$("$ebb" experiment list --all --json | field "max(e['id'] for e in x['experiments'])")
+set_fault 503 all
+env --default-signal=INT "$ebb" run --resume "$id" --no-charts > run.txt 2>&1 &
+pid=$!
+wait_for 60 uploads_wait || fail "no checkpoint: $(cat run.txt)"
+kill -INT $pid
+wait_for 60 sh -c "! kill -0 $pid" || { kill -9 $pid; fail "Ctrl-C waits for the store: $(cat run.txt)"; }
+wait $pid
+states "$id" | grep -q ACTIVE && [ -n "$(ls state/staging)" ] || fail "after Ctrl-C: $(states "$id"), $(ls state/staging)"
+set_fault none 6
+timeout 300 "$ebb" run --resume "$id" --no-charts > run.txt 2>&1 || fail "run: $(cat run.txt)"
+[ "$(states "$id")" = "['COMPLETED']" ] && [ "$(restarts "$id")" = 0 ] && [ -z "$(ls state/staging)" ] || fail "states: $(states "$id")"
+ok "Ctrl-C in an outage leaves the rest to the next master"
 
 # ---- everything deleted: nothing is left anywhere
 for id in $("$ebb" experiment list --all --json | field "' '.join(str(e['id']) for e in x['experiments'])"); do

@@ -2,44 +2,22 @@
 . "$2/common.sh"
 need swift-proxy-server swift-ring-builder memcached stunnel4 openssl
 need_python boto3
-serve_swift || fail "Swift does not start: $(tail -3 "$RUN"/*.log)"
-
-cat > client.py <<END
-import boto3, hashlib, json, sys
-from botocore.config import Config
-s3 = boto3.client('s3', endpoint_url='$S3', aws_access_key_id='test:ebb', aws_secret_access_key='secretkey',
-                  region_name='us-east-1', config=Config(s3={'addressing_style': 'path'}))
-if sys.argv[1] == 'make':
-    s3.create_bucket(Bucket='ckpt')
-elif sys.argv[1] == 'count':
-    pages = s3.get_paginator('list_objects_v2').paginate(Bucket='ckpt')
-    print(sum(p.get('KeyCount', 0) for p in pages), len(s3.list_multipart_uploads(Bucket='ckpt').get('Uploads', [])))
-else:  # compare PREFIX: every file as the manifest says
-    def get(key):
-        return s3.get_object(Bucket='ckpt', Key=sys.argv[2] + key)['Body'].read()
-    for f in json.loads(get('manifest.json'))['files']:
-        if hashlib.sha256(get(f['path'])).hexdigest() != f['sha256']:
-            sys.exit('differs: ' + f['path'])
-END
-client() { /usr/bin/python3 client.py "$@"; }
-client make || fail "boto3 makes no bucket"
-
-export ACCESS_KEY=test:ebb SECRET_KEY=secretkey
+serve_kind s3
 there="{\"type\":\"s3\",\"bucket\":\"ckpt\",\"endpoint_url\":\"$S3\",\"prefix\":\"a b/ü\"}"
 make_checkpoint here 20000000
 "$tool" "$there" put $uuid here here/journal || fail "put"
-client compare "a b/ü/$uuid/" || fail "boto3 reads something else"
+second s3 compare "a b/ü/$uuid" || fail "boto3 reads something else"
 "$tool" "$there" get $uuid back || fail "get"
 same_tree here/$uuid back/$uuid
 "$tool" "$there" remove $uuid here || fail "remove"
-[ "$(client count)" = "0 0" ] || fail "left: $(client count)"
+is_empty s3 || fail "left: $(second s3 list)"
 ok "a checkpoint there and back, names with blanks, +, %, ü, <; 0 bytes; 20 MB in parts"
 
 # ---- 1,010 files: deleted in two calls
 mkdir -p "many/.$uuid.tmp/d" && (cd "many/.$uuid.tmp/d" && for i in $(seq 1010); do echo $i > f$i; done)
 "$tool" - seal many $uuid > /dev/null && "$tool" "$there" put $uuid many many/journal || fail "many files"
 "$tool" "$there" get $uuid back2 && same_tree many/$uuid back2/$uuid
-"$tool" "$there" remove $uuid many && [ "$(client count)" = "0 0" ] || fail "left: $(client count)"
+"$tool" "$there" remove $uuid many && is_empty s3 || fail "left: $(second s3 list)"
 ok "1,010 files"
 
 # ---- over TLS
@@ -79,7 +57,7 @@ has out.txt "Its checkpoint: s3://ckpt/"
 "$ebb" experiment list-checkpoints 1 --json > list.json
 [ "$(field "[c['state'] for c in x['checkpoints']]" < list.json)" = "['COMPLETED', 'COMPLETED', 'COMPLETED']" ] || fail "$(cat list.json)"
 one=$(field "x['checkpoints'][0]['uuid']" < list.json)
-client compare "$one/" || fail "boto3 reads something else"
+second s3 compare "$one" || fail "boto3 reads something else"
 rm -rf state/cache/* && timeout 60 "$ebb" checkpoint download "$one" copy > /dev/null || fail "download"
 same_tree "copy" "state/cache/$one"
 timeout 60 "$ebb" checkpoint validate-storage --experiment 1 > /dev/null || fail "validate-storage"
@@ -89,7 +67,7 @@ grep -rl secretkey state | grep -v ebb.db && fail "secrets outside the database"
 "$ebb" experiment describe 1 --json | grep -q secretkey && fail "secrets in answers"
 ok "a search, downloads, a warm start from another store, no secrets"
 for n in 2 1; do "$ebb" experiment delete $n --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"; done
-[ "$(client count)" = "0 0" ] && [ -z "$(ls state/staging state/cache | grep -v :)" ] || fail "left: $(client count)"
+is_empty s3 && [ -z "$(ls state/staging state/cache | grep -v :)" ] || fail "left: $(second s3 list)"
 ok "deleted: bucket, uploads, staging, cache are empty"
 
 # ---- refused at submission

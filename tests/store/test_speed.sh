@@ -4,8 +4,9 @@
 #   local     the same without limits: 0.8 of curl
 #   small     1,000 files of 4 KiB, 20 ms there and back: 0.8 of curl
 #   slow      a trial at 1 MB/s stands still per checkpoint for what sealing it takes, and at most 0.2 s
-# curl makes the same requests (parts and ranges of 8 MiB, one session) by as many connections; what it fetches is written to
-# files, as ebb's is; it hashes nothing.
+# curl makes the same requests (parts and ranges of 8 MiB, one session; to s3 with Content-MD5 and signed hashes, made before the
+# clock starts) by as many connections; what it fetches is written to files, as ebb's is; it hashes nothing. Each row also says how
+# long ebb and the servers kept processors busy: where both together come near to what the machine has, that is the limit.
 STORE_RUN=/dev/shm
 . "$2/common.sh"
 need swift-proxy-server memcached node npm curl ip tc
@@ -18,7 +19,6 @@ rows=${EBB_SPEED_ROWS:-gigabit far local small slow} kinds=${EBB_SPEED_KINDS:-s3
 size=${EBB_SPEED_BYTES:-2147483648} rounds=${EBB_SPEED_ROUNDS:-1}
 piece=$((8 << 20)) pieces=$((size / (8 << 20))) bad=0
 SERVE_HOST=10.88.0.2
-export ACCESS_KEY=test:ebb SECRET_KEY=secretkey
 clean_up() { net_close; }
 now() { date +%s.%N; }
 since() { /usr/bin/python3 -c "print('%.3f' % ($(now) - $1))"; }
@@ -39,13 +39,29 @@ if kind == 's3':
     from botocore.config import Config
     s3 = boto3.client('s3', endpoint_url='${S3-}', aws_access_key_id='test:ebb', aws_secret_access_key='secretkey',
                       region_name='us-east-1', config=Config(signature_version='s3v4', s3={'addressing_style': 'path'}))
+    import base64, hashlib
+    from botocore.auth import S3SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+    class Sign(S3SigV4Auth):
+        def payload(self, request):
+            return sha256
+    sign = Sign(Credentials('test:ebb', 'secretkey'), 's3', 'us-east-1')
+    def put(key):
+        r = AWSRequest('PUT', '${S3-}/ckpt/' + key, {'Content-MD5': md5, 'Content-Type': 'application/octet-stream'})
+        sign.add_auth(r)
+        rest = ['output = "/dev/null"', 'upload-file = "%s"' % path, 'header = "Expect:"']
+        return ['url = "%s"' % r.url] + ['header = "%s: %s"' % h for h in r.headers.items()] + rest
+    if verb in ('parts', 'puts'):
+        body = open(path, 'rb').read()
+        md5, sha256 = base64.b64encode(hashlib.md5(body).digest()).decode(), hashlib.sha256(body).hexdigest()
     def url(call, **more):
         return 'url = "%s"' % s3.generate_presigned_url(call, Params={'Bucket': 'ckpt', **more}, ExpiresIn=7200)
     if verb == 'parts':
         upload = s3.create_multipart_upload(Bucket='ckpt', Key='curled')['UploadId']
-        rows = [[url('upload_part', Key='curled', UploadId=upload, PartNumber=i + 1)] + send for i in range(count)]
+        rows = [put('curled?partNumber=%d&uploadId=%s' % (i + 1, urllib.parse.quote(upload, safe=''))) for i in range(count)]
     elif verb == 'puts':
-        rows = [[url('put_object', Key='s%d' % i)] + send for i in range(count)]
+        rows = [put('s%d' % i) for i in range(count)]
     elif verb == 'gets':
         rows = [[url('get_object', Key='s%d' % i)] for i in range(count)]
     else:
@@ -83,35 +99,25 @@ curl_all() { # CONNECTIONS CONFIG: its seconds
     $HERE curl -s -f --no-progress-meter --parallel --parallel-immediate --parallel-max "$1" -K "$2" || fail "curl: $?"
     since "$begin"
 }
-ours() { # VERB ARGS: ebb's seconds
-    local text
+servers() { awk '{ s += $14 + $15 } END { print s / 100 }' $(printf '/proc/%s/stat ' "${serve_pids[@]}"); } # seconds of processors
+ours() { # VERB ARGS: ebb's seconds; those of processors, ebb's and the servers'
+    local text before
+    before=$(servers)
     text=$($HERE "$tool" "$there" "$@") || fail "$*"
-    echo "$text" | sed 's/.* bytes \([0-9.]*\) s.*/\1/'
+    echo "$text" | sed "s/.* bytes \\([0-9.]*\\) s.* \\([0-9.]*\\) s of processors/\\1 \\2 $(/usr/bin/python3 -c "print('%.1f' % ($(servers) - $before))")/"
 }
 tcp() { $HERE /usr/bin/python3 "$source_dir/tests/net/tcp.py" "$1" 10.88.0.2 7000 "$size"; } # bytes a second
 
-start_server() { # KIND
-    case $1 in
-    s3) serve_swift && there="{\"type\":\"s3\",\"bucket\":\"ckpt\",\"endpoint_url\":\"$S3\"}" && $HERE /usr/bin/python3 -c "
-import boto3
-from botocore.config import Config
-boto3.client('s3', endpoint_url='$S3', aws_access_key_id='test:ebb', aws_secret_access_key='secretkey', region_name='us-east-1',
-             config=Config(s3={'addressing_style': 'path'})).create_bucket(Bucket='ckpt')" ;;
-    gcs) serve_gcs && there='{"type":"gcs","bucket":"ckpt"}' ;;
-    hdfs) serve_hdfs && there="{\"type\":\"hdfs\",\"hdfs_url\":\"$HDFS\",\"hdfs_path\":\"/data\"}" ;;
-    esac || fail "$1 does not start"
-}
-
-judge() { # ROW KIND VERB BAR BYTES OURS_S CURL_S TCP_RATE (0: not compared)
+judge() { # ROW KIND VERB BAR BYTES "OURS_S BUSY_S SERVERS_S" CURL_S TCP_RATE (0: not compared)
     /usr/bin/python3 - "$@" <<'END' || bad=$((bad + 1))
 import sys
 row, kind, verb = sys.argv[1:4]
-bar, size, ours, curl, tcp = map(float, sys.argv[4:])
+(bar, size), (ours, busy, servers), (curl, tcp) = [map(float, x) for x in (sys.argv[4:6], sys.argv[6].split(), sys.argv[7:])]
 mb = lambda rate: '%.1f MB/s' % (rate / 1e6)
 lesser = min(x for x in (size / curl if curl > 0 else 0, tcp) if x > 0)
 ratio = size / ours / lesser
-print('  %s %s %s: ebb %.2f s %s, curl %s, TCP %s: %.2f of %s%s' % (row, kind, verb, ours, mb(size / ours), '%.2f s %s' % (curl, mb(size / curl)) if curl > 0 else '-',
-      mb(tcp) if tcp > 0 else '-', ratio, 'the lesser' if tcp > 0 else 'curl', '' if ratio >= bar else ' BELOW %.2f' % bar))
+print('  %s %s %s: ebb %.2f s %s, curl %s, TCP %s: %.2f of %s%s (busy: ebb %.1f s, servers %.1f s)' % (row, kind, verb, ours, mb(size / ours), '%.2f s %s' % (curl, mb(size / curl)) if curl > 0 else '-',
+      mb(tcp) if tcp > 0 else '-', ratio, 'the lesser' if tcp > 0 else 'curl', '' if ratio >= bar else ' BELOW %.2f' % bar, busy, servers))
 sys.exit(ratio < bar)
 END
 }
@@ -125,7 +131,7 @@ large() { # ROW BAR
         t=("$(tcp put)" "$(tcp get)")
     fi
     for kind in $kinds; do
-        start_server "$kind"
+        serve_kind "$kind"
         requests ranges "$kind" "$pieces" "$RUN/curled" "$uuid/weights" > get.conf
         for _ in $(seq "$rounds"); do
             if [ "$kind" = s3 ]; then
@@ -153,7 +159,7 @@ large() { # ROW BAR
 small() { # BAR
     local kind c d u
     for kind in $kinds; do
-        start_server "$kind"
+        serve_kind "$kind"
         requests puts "$kind" 1000 "$RUN/four" > put.conf
         requests gets "$kind" 1000 "$RUN/curled" > get.conf
         for _ in $(seq "$rounds"); do
@@ -185,7 +191,7 @@ slow() {
     sed 's/^                json.dump.*/&\n            with open(os.path.join(work.directory, "large"), "wb") as f:\n                f.write(os.urandom(int(os.environ["SIZE"])))\n            wrote = time.monotonic()/
 s/^        if work.is_train:/        if wrote:\n            print("waited %.3f" % (time.monotonic() - wrote), flush=True)\n            wrote = 0\n            time.sleep(2)\n&/
 s/^    for work in/    wrote = 0\n&/; s/^import os/import os, time/' "$source_dir/examples/python-loop/train.py" > slow/train.py
-    start_server gcs
+    serve_kind gcs
     local near far
     near=$(waits "{type: shared_fs, host_path: $RUN/fs}" "") && far=$(waits "{type: gcs, bucket: ckpt}" "$HERE") || fail slow
     echo "  slow: at 1 MB/s a trial waits at most $far s after a checkpoint of 1 MB, on this machine's disk $near s"
@@ -207,7 +213,7 @@ for row in $rows; do
     slow) net_open rate=8M delay=5 ;;
     *) fail "no row $row" ;;
     esac || fail "no network"
-    SERVE_IN=$THERE
+    SERVE_IN=$THERE CLIENT_IN=$HERE
     case $row in
     gigabit) large gigabit 0.9 ;;
     far) large far 0.8 ;;

@@ -6,7 +6,8 @@
  *     store_tool LOCATION check DIRECTORY
  *     store_tool - seal DIRECTORY UUID                 (.UUID.tmp becomes UUID)
  *
- * PATIENCE_S: seconds for which a transfer may stand still. Prints what it did, with bytes, seconds and the peak of its memory; exits 1 with the message. */
+ * PATIENCE_S: seconds for which a transfer may stand still. Prints what it did, with bytes, seconds,
+ * the peak of its memory and the processors' time; exits 1 with the message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,10 @@ static int report(enum ebb_status status, const struct ebb_error *err, const cha
         fprintf(stderr, "%s: %s\n", ebb_status_text(status), err->message);
         return 1;
     }
-    printf("%s %lld bytes %.3f s %ld KiB\n", what, (long long)atomic_load(&watch->bytes), seconds,
-           usage.ru_maxrss);
+    double busy = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    printf("%s %lld bytes %.3f s %ld KiB, %.2f s of processors\n", what,
+           (long long)atomic_load(&watch->bytes), seconds, usage.ru_maxrss, busy);
     return 0;
 }
 

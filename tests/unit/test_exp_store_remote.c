@@ -9,6 +9,7 @@
 #include "base/crypto.h"
 #include "base/file.h"
 #include "exp/store/aws.h"
+#include "exp/store/http.h"
 #include "exp/store/journal.h"
 #include "exp/store/sigv4.h"
 #include "exp/store/store.h"
@@ -128,6 +129,23 @@ TEST(journal__forgets_parts_of_an_upload_that_began_again)
         exp_journal_close(j);
     }
     unlink(path);
+}
+
+/* ---- tries ---- */
+
+TEST(rest__is_for_failures_that_may_pass)
+{
+    struct exp_http_answer answer = {.status = 403};
+    struct exp_store_watch watch = {.tries = 2};
+    CHECK(!exp_http_rest(NULL, 1, &answer));
+    answer.status = 503;
+    CHECK(exp_http_rest(&watch, 1, &answer));
+    CHECK(!exp_http_rest(&watch, 2, &answer));
+    CHECK(!exp_http_rest(NULL, 5, &answer));
+    answer.status = 200; /* and broke off */
+    CHECK(exp_http_rest(&watch, 1, &answer));
+    atomic_store(&watch.is_unwanted, true);
+    CHECK(!exp_http_rest(&watch, 1, &answer));
 }
 
 /* ---- keys ---- */

@@ -182,9 +182,7 @@ enum ebb_status exp_check_done(struct exp_master *m, const struct exp_job *job,
     c->err = job->err;
     c->until_ns = m->now_ns + KEPT_NS;
     if (c->is_late && c->status != EBB_OK)
-        c->status = ebb_fail(&c->err, EBB_EIO, "no answer within 10 s%s%.600s",
-                             job->status == EBB_ECANCELED ? "" : ": ",
-                             job->status == EBB_ECANCELED ? "" : job->err.message);
+        c->status = ebb_fail(&c->err, EBB_EIO, "no answer within 10 s: %.600s", job->err.message);
     return m->front.checked != NULL ? m->front.checked(m->front.context, err) : EBB_OK;
 }
 

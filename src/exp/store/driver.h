@@ -87,8 +87,6 @@ void exp_gcs_explain(const struct exp_http_answer *answer, struct ebb_error *err
 void exp_hdfs_explain(const struct exp_http_answer *answer, char exception[80],
                       struct ebb_error *err);
 
-bool exp_remote_is_unwanted(const struct exp_remote *r);
-
 /* Bytes asked for again from where a broken answer ended. */
 struct exp_range {
     int64_t offset, bytes, received; /* bytes < 0: to the end */

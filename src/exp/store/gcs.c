@@ -18,8 +18,8 @@
 
 #define ONE_POST ((int64_t)8 << 20)
 #define HEADERS_MAX 5
-#define STANDSTILLS 5 /* tries of a session that bring nothing */
 #define WAYS_REMOVE 8
+#define STANDSTILLS 5 /* tries of a session that bring nothing */
 
 struct call {
     struct exp_remote *r;
@@ -305,61 +305,65 @@ static int64_t received(const struct exp_http_answer *a)
     return dash != NULL && ebb_parse_u64(dash + 1, &last) ? (int64_t)last + 1 : 0;
 }
 
-/* Ask the session how far it is (bytes < 0), or send it the rest from *at on. */
-static enum ebb_status feed(struct exp_remote *r, const struct exp_remote_file *f, const char *key,
-                            const char *id, const char *sum, bool is_question, int64_t *at,
-                            bool *is_whole, struct ebb_error *err)
+struct session {
+    struct exp_remote *r;
+    const struct exp_remote_file *f;
+    const char *key, *id, *sum;
+    int64_t at;    /* bytes that are there */
+    int tried;     /* in vain since it last got on */
+    bool is_asked; /* it is not known how much is there: the next request asks */
+    bool is_whole;
+};
+
+/* Ask how much is there, or send the rest; broken, and another try is worth it: wait, then ask. */
+static enum ebb_status feed(struct session *s, struct ebb_error *err)
 {
     char range[120];
-    long long total = (long long)f->bytes;
-    if (is_question)
+    long long total = (long long)s->f->bytes;
+    if (s->is_asked)
         snprintf(range, sizeof range, "Content-Range: bytes */%lld", total);
     else
-        snprintf(range, sizeof range, "Content-Range: bytes %lld-%lld/%lld", (long long)*at,
+        snprintf(range, sizeof range, "Content-Range: bytes %lld-%lld/%lld", (long long)s->at,
                  total - 1, total);
-    struct call c = {.r = r,
+    struct call c = {.r = s->r,
                      .method = "PUT",
-                     .key = key,
-                     .url = id,
+                     .key = s->key,
+                     .url = s->id,
                      .extra = range,
                      .has_body = true,
-                     .body = is_question ? "" : NULL,
-                     .fd = f->fd,
-                     .offset = *at,
-                     .bytes = is_question ? 0 : f->bytes - *at,
+                     .body = s->is_asked ? "" : NULL,
+                     .fd = s->f->fd,
+                     .offset = s->at,
+                     .bytes = s->is_asked ? 0 : s->f->bytes - s->at,
                      .allows_more = true,
-                     .is_once = !is_question};
+                     .is_once = !s->is_asked}; /* a question tries again by itself */
     enum ebb_status status = perform(&c, err);
-    *is_whole = status == EBB_OK && c.answer.status != 308;
-    if (status == EBB_OK && !*is_whole)
-        *at = received(&c.answer);
-    if (*is_whole)
-        status = compare(&c, f, sum, err);
+    s->is_whole = status == EBB_OK && c.answer.status != 308;
+    if (s->is_whole) {
+        status = compare(&c, s->f, s->sum, err);
+    } else if (status == EBB_OK) {
+        int64_t before = s->at;
+        s->at = received(&c.answer);
+        s->tried = s->at > before ? 0 : s->tried + !s->is_asked;
+        s->is_asked = false;
+    } else if (status == EBB_EIO && !s->is_asked &&
+               exp_http_rest(s->r->watch, ++s->tried, &c.answer)) {
+        s->is_asked = true;
+        status = EBB_OK;
+    }
     finish(&c);
     return status;
 }
 
 /* EBB_ECORRUPT: the session is gone, or has something else. */
-static enum ebb_status feed_all(struct exp_remote *r, const struct exp_remote_file *f,
-                                const char *key, const char *id, const char *sum, int64_t at,
-                                struct ebb_error *err)
+static enum ebb_status feed_all(struct session *s, struct ebb_error *err)
 {
-    bool is_whole = false, is_question = at < 0;
-    int64_t before = 0;
-    at = at > 0 ? at : 0;
-    for (int still = 0; still < STANDSTILLS && !exp_remote_is_unwanted(r);) {
-        enum ebb_status status = feed(r, f, key, id, sum, is_question, &at, &is_whole, err);
-        if (is_whole || status == EBB_ECORRUPT || status == EBB_ECANCELED || status == EBB_ENOMEM ||
-            (status != EBB_OK && is_question))
-            return status; /* a question tries again by itself */
-        still = at > before ? 0 : still + !is_question;
-        before = at;
-        is_question = status != EBB_OK; /* broken: how much has arrived? */
-    }
-    if (exp_remote_is_unwanted(r))
-        return ebb_fail(err, EBB_ECANCELED, "given up");
-    return ebb_fail(err, EBB_EIO, "gcs: %s/%s: the upload stands still at %lld of %lld bytes",
-                    r->store->bucket, key, (long long)at, (long long)f->bytes);
+    while (!s->is_whole && s->tried < STANDSTILLS)
+        EBB_TRY(feed(s, err));
+    return s->is_whole
+               ? EBB_OK
+               : ebb_fail(err, EBB_EIO, "gcs: %s/%s: the upload stands still at %lld of %lld bytes",
+                          s->r->store->bucket, s->key, (long long)s->at, (long long)s->f->bytes);
 }
 
 static enum ebb_status put_large(struct exp_remote *r, const struct exp_remote_file *f,
@@ -368,13 +372,13 @@ static enum ebb_status put_large(struct exp_remote *r, const struct exp_remote_f
     char id[EXP_UPLOAD_ID];
     enum ebb_status status = EBB_OK;
     for (int again = 0; again < 2; again++) {
-        int64_t at = -1; /* one that was begun before knows */
-        if (!exp_journal_upload(r->journal, f->path, id)) {
+        struct session s = {.r = r, .f = f, .key = key, .id = id, .sum = sum};
+        s.is_asked = exp_journal_upload(r->journal, f->path, id); /* begun before */
+        if (!s.is_asked) {
             EBB_TRY(begin_session(r, f, key, sum, id, err));
             EBB_TRY(exp_journal_begin(r->journal, f->path, id, err));
-            at = 0;
         }
-        status = feed_all(r, f, key, id, sum, at, err);
+        status = feed_all(&s, err);
         if (status != EBB_ECORRUPT)
             return status;
         EBB_TRY(exp_journal_begin(r->journal, f->path, "", NULL));

@@ -17,7 +17,6 @@
 #include "exp/store/sigv4.h"
 
 #define NODES_MAX 16
-#define ROUNDS 3 /* for a file that arrives damaged */
 
 struct call {
     struct exp_remote *r;
@@ -255,12 +254,16 @@ static enum ebb_status ask(struct exp_remote *r, const char *method, const char 
     return status;
 }
 
-/* An operation that a data node does: where to, then the bytes. HttpFS does it at once. */
+/* An operation that a data node does: where to, then the bytes. HttpFS does it at once. tried: those
+ * before; after a failure of the data node *is_again says whether another one is worth it, having
+ * waited. */
 static enum ebb_status move_bytes(struct exp_remote *r, const char *method, const char *op,
                                   const char *path, const struct exp_remote_file *f,
-                                  struct exp_range *range, struct ebb_error *err)
+                                  struct exp_range *range, int tried, bool *is_again,
+                                  struct ebb_error *err)
 {
     char location[2048] = "";
+    *is_again = false;
     struct call c = {.r = r,
                      .method = method,
                      .op = op,
@@ -299,6 +302,8 @@ static enum ebb_status move_bytes(struct exp_remote *r, const char *method, cons
                              .tries = 1};
     exp_http_answer_init(&there.answer);
     status = exp_http_exchange(r->http, &x, &there.answer, err);
+    if (status == EBB_EIO)
+        *is_again = exp_http_rest(watch, tried + 1, &there.answer);
     finish(&there);
     return status;
 }
@@ -308,16 +313,14 @@ static enum ebb_status move_bytes(struct exp_remote *r, const char *method, cons
 static enum ebb_status read_path(struct exp_remote *r, const char *path, struct exp_range *range,
                                  struct ebb_error *err)
 {
-    enum ebb_status status = EBB_EIO;
-    int64_t before = -1;
-    for (int still = 0; status == EBB_EIO && still < 5 && !exp_remote_is_unwanted(r); still++) {
-        status = move_bytes(r, "GET", "op=OPEN", path, NULL, range, err);
-        if (range->received > before)
-            still = 0;
-        before = range->received;
-        if (status == EBB_EIO)
-            nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
-    }
+    enum ebb_status status;
+    bool is_again;
+    int tried = 0;
+    do {
+        int64_t before = range->received;
+        status = move_bytes(r, "GET", "op=OPEN", path, NULL, range, tried, &is_again, err);
+        tried = range->received > before ? 0 : tried + 1;
+    } while (is_again);
     return status;
 }
 
@@ -382,17 +385,20 @@ static enum ebb_status write_file(struct exp_remote *r, const struct exp_remote_
                                   const char *path, struct ebb_error *err)
 {
     char want[EBB_SHA256_TEXT];
-    enum ebb_status status = EBB_ECORRUPT;
+    enum ebb_status status;
+    bool is_again;
+    int tried = 0;
     if (f->sha256 != NULL)
         snprintf(want, sizeof want, "%s", f->sha256);
     else
         EBB_TRY(hash_local(f, want, err));
-    for (int round = 0; round < ROUNDS && (status == EBB_ECORRUPT || status == EBB_EIO) &&
-                        !exp_remote_is_unwanted(r);
-         round++) {
-        status = move_bytes(r, "PUT", "op=CREATE&overwrite=true", path, f, NULL, err);
+    do {
+        status = move_bytes(r, "PUT", "op=CREATE&overwrite=true", path, f, NULL, tried++, &is_again,
+                            err);
         EBB_THEN(status, prove(r, f, path, want, err));
-    }
+        if (status == EBB_ECORRUPT)
+            is_again = exp_http_rest(r->watch, tried, &(struct exp_http_answer){0});
+    } while (is_again);
     return status;
 }
 

@@ -87,6 +87,11 @@ struct exp_exchange {
 
 enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchange *x,
                                   struct exp_http_answer *answer, struct ebb_error *err);
+/* For what is more than one request: the wait before the next try, `tried` (from 1) of which have
+ * failed, the last with this answer. False: there is to be none. */
+struct exp_store_watch;
+bool exp_http_rest(const struct exp_store_watch *watch, int tried,
+                   const struct exp_http_answer *answer);
 /* H1, for messages with words of a server: what is not text becomes '?'. NULL is fine. */
 void exp_http_clean(struct ebb_error *err);
 /* 5xx, 429, 408: the server says that a later try may go better. */

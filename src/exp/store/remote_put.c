@@ -18,11 +18,6 @@
 #define WAYS_PARTS 4
 #define THREADS_PARTS 6 /* two hash their next part while four are on the way */
 
-bool exp_remote_is_unwanted(const struct exp_remote *r)
-{
-    return r->watch != NULL && atomic_load(&r->watch->is_unwanted);
-}
-
 /* ---- work that several threads share ---- */
 
 struct batch {

@@ -27,6 +27,7 @@ struct call { /* one request, whatever the number of tries */
     struct exp_remote *r;
     const char *method;
     const char *key;   /* below the prefix; NULL: the bucket itself */
+    const char *about; /* then: the checkpoint that messages name */
     const char *query; /* encoded; "" = none */
     const char *body;  /* in memory, with `bytes`; or of a file: */
     int fd;
@@ -204,7 +205,7 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
 static enum ebb_status blame(const struct call *c, enum ebb_status status, struct ebb_error *err)
 {
     return ebb_context(err, status, "s3: %s %s/%s%s", c->method, c->r->store->bucket,
-                       c->key != NULL ? c->r->store->prefix : "", c->key != NULL ? c->key : "");
+                       c->r->store->prefix, c->key != NULL ? c->key : c->about);
 }
 
 /* The ETag that came is the MD5 of what was sent, where it is an MD5 at all. */
@@ -646,6 +647,7 @@ static enum ebb_status remove_some(struct exp_remote *r, const char *uuid, const
     if (status == EBB_OK) {
         struct call c = {.r = r,
                          .method = "POST",
+                         .about = uuid,
                          .query = "delete=",
                          .has_body = true,
                          .body = ebb_str_c(&body),
@@ -706,8 +708,12 @@ static enum ebb_status abort_uploads(struct exp_remote *r, const char *uuid, str
     ebb_str_add(&query, "prefix=");
     exp_url_escape(&query, ebb_str_c(&start), false);
     ebb_str_add(&query, "&uploads=");
-    struct call c = {
-        .r = r, .method = "GET", .query = ebb_str_c(&query), .fd = -1, .allows_missing = true};
+    struct call c = {.r = r,
+                     .method = "GET",
+                     .about = uuid,
+                     .query = ebb_str_c(&query),
+                     .fd = -1,
+                     .allows_missing = true};
     enum ebb_status status = ebb_str_status(&query, err);
     if (status == EBB_OK) {
         status = perform(&c, err);

@@ -6,11 +6,12 @@
 
 #include "base/utf8.h"
 #include "exp/store/http.h"
+#include "exp/store/store.h"
 
 #define TRIES 5
 #define FIRST_MS 500
 #define WAIT_MAX_MS 60000 /* of what Retry-After may ask for */
-#define OTHERS 4          /* changes of region or host for one request */
+#define OTHERS 16         /* changes of region or host for one request */
 
 bool exp_http_is_passing(int status)
 {
@@ -33,14 +34,14 @@ void exp_http_clean(struct ebb_error *err)
     }
 }
 
-static bool is_unwanted(const struct exp_exchange *x)
+static bool is_set(const atomic_bool *flag)
 {
-    return x->is_unwanted != NULL && atomic_load(x->is_unwanted);
+    return flag != NULL && atomic_load(flag);
 }
 
-static void pause_ms(const struct exp_exchange *x, int ms)
+static void pause_ms(const atomic_bool *is_unwanted, int ms)
 {
-    for (; ms > 0 && !is_unwanted(x); ms -= 100) {
+    for (; ms > 0 && !is_set(is_unwanted); ms -= 100) {
         long part = ms < 100 ? ms : 100;
         nanosleep(&(struct timespec){.tv_nsec = part * 1000000}, NULL);
     }
@@ -62,6 +63,18 @@ static int wait_ms(int tried, const struct exp_http_answer *answer)
     return all / 2 + (int)(random % (uint32_t)(all / 2 + 1));
 }
 
+bool exp_http_rest(const struct exp_store_watch *watch, int tried,
+                   const struct exp_http_answer *answer)
+{
+    const atomic_bool *is_unwanted = watch != NULL ? &watch->is_unwanted : NULL;
+    int tries = watch != NULL && watch->tries > 0 ? watch->tries : TRIES;
+    bool is_refused = answer->status >= 400 && !exp_http_is_passing(answer->status);
+    if (is_refused || tried >= tries) /* below 400: an answer that broke off */
+        return false;
+    pause_ms(is_unwanted, wait_ms(tried - 1, answer));
+    return !is_set(is_unwanted);
+}
+
 enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchange *x,
                                   struct exp_http_answer *answer, struct ebb_error *err)
 {
@@ -75,7 +88,7 @@ enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchan
             return made;
         }
         enum ebb_status status = exp_http_ask(http, &request, answer, &why);
-        if (status == EBB_ECANCELED || status == EBB_ENOMEM || is_unwanted(x)) {
+        if (status == EBB_ECANCELED || status == EBB_ENOMEM || is_set(x->is_unwanted)) {
             if (err != NULL)
                 *err = why;
             return status != EBB_OK ? status : ebb_fail(err, EBB_ECANCELED, "given up");
@@ -91,6 +104,6 @@ enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchan
             *err = why;
         if (verdict != EXP_AGAIN || status == EBB_EINPUT || ++tried >= tries)
             return why.status != EBB_OK ? why.status : EBB_EIO;
-        pause_ms(x, wait_ms(tried - 1, has_answer ? answer : NULL));
+        pause_ms(x->is_unwanted, wait_ms(tried - 1, has_answer ? answer : NULL));
     }
 }
