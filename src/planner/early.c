@@ -11,7 +11,9 @@
  *   fetches  backward: so early that the copy ends when its reader, or the next copy on the link,
  *            begins; never where the byte sum would pass the budget
  *
- * Time is the sum of the costs of the ops before, without stalls. Addresses are given anew. */
+ * Time is the sum of the costs of the ops before. Where readers wait all the same, it is done again
+ * with the times at which they go on: bytes then stay until their copy has really left, and what
+ * comes in finds others. Addresses are given anew. */
 #include <string.h>
 
 #include "base/heap.h"
@@ -21,6 +23,7 @@
 
 #define LITTLE 500       /* moves may take this part of the step */
 #define MOST_WAITING 512 /* copies that are looked at for the next one */
+#define PASSES 3         /* of moving, as long as readers wait */
 
 struct copy {
     uint32_t step;  /* where the plan has it */
@@ -343,7 +346,7 @@ static void move_fetches(struct early *e)
     }
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- stalls ----------------------------------------------------------------------------------- */
 
 /* Lists of copies by their new places; those of one place in the plan's order. */
 static void order(const struct early *e, uint32_t *heads, uint32_t *links, bool is_out)
@@ -356,6 +359,57 @@ static void order(const struct early *e, uint32_t *heads, uint32_t *links, bool 
         heads[c->at] = (uint32_t)i + 1;
     }
 }
+
+struct streams {
+    uint64_t out[DEVICE_TIERS], in[DEVICE_TIERS], compute;
+};
+
+/* Copies of one place begin. */
+static void begin_copies(struct early *e, uint32_t head, const uint32_t *links, struct streams *t)
+{
+    for (; head; head = links[head - 1]) {
+        struct copy *c = &e->copies[head - 1];
+        const struct plan_step *s = step_of(e, c);
+        uint64_t *link = s->act == PLAN_SEND ? &t->out[s->tier] : &t->in[s->tier];
+        uint64_t made = c->made ? e->copies[c->made - 1].end_ns : 0;
+        *link = *link > t->compute ? *link : t->compute;
+        *link = (*link > made ? *link : made) + c->ns;
+        c->end_ns = *link;
+    }
+}
+
+/* Times before each step with the copies where they stand now, whatever the addresses: readers wait
+ * for what comes in. */
+static enum ebb_status time_steps(struct early *e, uint64_t *clock, struct ebb_error *err)
+{
+    size_t n = e->plan.step_count + 1, copies = e->copy_count + 1;
+    uint32_t *lists;
+    EBB_TRY(ebb_new(&lists, 3 * n + 2 * copies, sizeof *lists, err));
+    uint32_t *out = lists, *in = out + n, *read = in + n, *links = read + n;
+    uint32_t *readers = links + copies;
+    struct streams t = {0};
+    order(e, out, links, true);
+    order(e, in, links, false);
+    for (uint32_t i = 0; i < e->copy_count; i++)
+        if (step_of(e, &e->copies[i])->act == PLAN_FETCH) {
+            readers[i] = read[e->copies[i].user];
+            read[e->copies[i].user] = i + 1;
+        }
+    for (size_t i = 0; i < n; i++) {
+        clock[i] = t.compute;
+        begin_copies(e, out[i], links, &t);
+        begin_copies(e, in[i], links, &t);
+        for (uint32_t r = read[i]; r; r = readers[r - 1])
+            if (e->copies[r - 1].end_ns > t.compute)
+                t.compute = e->copies[r - 1].end_ns;
+        const struct plan_step *s = i + 1 < n ? &e->plan.steps[i] : NULL;
+        t.compute += s && s->act == PLAN_RUN && !s->tier ? e->trace->ops[s->index].cost_ns : 0;
+    }
+    ebb_free(lists);
+    return EBB_OK;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
 
 /* Drops that stand elsewhere now, by their new places. */
 static void order_drops(const struct early *e, uint32_t *heads, uint32_t *links)
@@ -448,29 +502,62 @@ static enum ebb_status addresses(const struct early *e, struct plan *to, bool *i
                                                      : ebb_fail(err, status, "%s", why.message);
 }
 
+/* All copies moved, at the times of `clock`; NULL: without stalls. */
+static enum ebb_status move_copies(struct early *e, bool drops_late, const uint64_t *clock,
+                                   struct ebb_error *err)
+{
+    size_t n = e->plan.step_count + 1;
+    for (int k = 0; k < DEVICE_TIERS; k++) {
+        sums_fini(&e->sums[k]);
+        EBB_TRY(sums_init(&e->sums[k], n, err));
+    }
+    e->copy_count = 0;
+    memset(e->copy_of, 0, n * sizeof *e->copy_of);
+    memset(e->late, 0, n * sizeof *e->late);
+    EBB_TRY(look(e, err));
+    e->budget = e->tiers->bytes[0];
+    if (e->budget >= TRACE_MAX_BYTES)
+        e->budget = (uint64_t)sums_most(&e->sums[0]);
+    if (clock)
+        memcpy(e->clock, clock, n * sizeof *clock);
+    move_sends(e);
+    if (drops_late)
+        move_drops(e);
+    move_fetches(e);
+    return EBB_OK;
+}
+
+static enum ebb_status move_until_quiet(struct early *e, bool drops_late, struct ebb_error *err)
+{
+    size_t n = e->plan.step_count;
+    uint64_t *clock;
+    EBB_TRY(ebb_new(&clock, n + 2, sizeof *clock, err));
+    enum ebb_status status = move_copies(e, drops_late, NULL, err);
+    uint64_t alone = e->clock[n];
+    for (int pass = 1; pass < PASSES && e->copy_count && status == EBB_OK; pass++) {
+        status = time_steps(e, clock, err);
+        if (clock[n] - alone <= alone / LITTLE)
+            break;
+        EBB_THEN(status, move_copies(e, drops_late, clock, err));
+    }
+    ebb_free(clock);
+    return status;
+}
+
 static enum ebb_status make(struct early *e, const struct plan *from, bool drops_late,
                             struct plan *to, bool *is_found, struct ebb_error *err)
 {
     EBB_TRY(plan_copy(&e->plan, from, err));
     plan_strip_offsets(&e->plan);
     size_t n = e->plan.step_count;
-    for (int k = 0; k < DEVICE_TIERS; k++)
-        EBB_TRY(sums_init(&e->sums[k], n + 1, err));
     EBB_TRY(ebb_new(&e->clock, n + 2, sizeof *e->clock, err));
     EBB_TRY(ebb_new(&e->copies, n + 1, sizeof *e->copies, err));
     EBB_TRY(ebb_new(&e->copy_of, n + 1, sizeof *e->copy_of, err));
     EBB_TRY(ebb_new(&e->late, n + 1, sizeof *e->late, err));
     EBB_TRY(ebb_new(&e->quiet, n + 1, sizeof *e->quiet, err));
-    EBB_TRY(look(e, err));
+    EBB_TRY(move_until_quiet(e, drops_late, err));
     if (e->copy_count == 0)
         return EBB_OK;
-    e->budget = e->tiers->bytes[0];
-    if (e->budget >= TRACE_MAX_BYTES)
-        e->budget = (uint64_t)sums_most(&e->sums[0]);
-    move_sends(e);
-    if (drops_late)
-        move_drops(e);
-    move_fetches(e);
     EBB_TRY(write_steps(e, to, err));
     EBB_TRY(plan_homes_copy(&to->homes, &from->homes, err));
     to->signature = from->signature;

@@ -88,8 +88,26 @@ static void give_places(struct plan_homes *homes, const struct trace *t)
     }
 }
 
+/* Which part of the moments leaves when that many bytes of all do. */
+static double part_of_moments(const struct lodger *lodgers, size_t count, double bytes)
+{
+    double moments = 0;
+    for (size_t i = 0; i < count && group_of(&lodgers[i]) == 0; i++)
+        moments += (double)lodgers[i].bytes;
+    return moments > bytes ? bytes / moments : 1;
+}
+
+/* Does this one leave, so that about that part of those seen so far does? */
+static bool is_due(double part, uint64_t bytes, double *owed)
+{
+    *owed += part * (double)bytes;
+    bool is_so = *owed >= (double)bytes / 2;
+    *owed -= is_so ? (double)bytes : 0;
+    return is_so;
+}
+
 enum ebb_status planner_homes(const struct trace *trace, const struct planner_tiers *tiers,
-                              double part, bool with_small, struct plan_homes *homes,
+                              double part, unsigned how, struct plan_homes *homes,
                               struct ebb_error *err)
 {
     struct ebb_arena arena = {0};
@@ -100,11 +118,16 @@ enum ebb_status planner_homes(const struct trace *trace, const struct planner_ti
     enum ebb_status status = list_lodgers(trace, &arena, &lodgers, &count, &total, err);
     if (count)
         EBB_THEN(status, ebb_new(&made.list, count, sizeof *made.list, err));
+    double room = (double)tiers->bytes[DEVICE_HOST] + (double)tiers->bytes[DEVICE_FILE], owed = 0;
+    double wanted = part * (double)total < room ? part * (double)total : room;
+    double moments = how & PLANNER_SPREAD ? part_of_moments(lodgers, count, wanted) : 1;
     for (size_t i = 0; i < count && status == EBB_OK; i++) {
         uint8_t tier = tier_for(tiers, used, lodgers[i].bytes);
-        if ((double)gone >= part * (double)total || (!with_small && lodgers[i].bytes <= SMALL))
+        bool is_small = lodgers[i].bytes <= SMALL;
+        if ((double)gone >= part * (double)total || (is_small && !(how & PLANNER_SMALL_TOO)))
             break;
-        if (tier == 0)
+        bool is_kept = group_of(&lodgers[i]) == 0 && !is_due(moments, lodgers[i].bytes, &owed);
+        if (tier == 0 || is_kept)
             continue;
         used[tier] += lodgers[i].bytes;
         gone += lodgers[i].bytes;

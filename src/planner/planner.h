@@ -229,10 +229,14 @@ enum ebb_status planner_tables_plan(const struct planner_tables *tables, const s
                                     struct ebb_error *err);
 
 /* Homes below tier 0 (homes.c) for a part of the persistent bytes, 0 to 1, and no more than the
- * tiers have room for; small ones, whose copies are mostly latency, only if `with_small`. `homes` is
- * zero before. */
+ * tiers have room for. `how`: OR of planner_leaving. `homes` is zero before. */
+enum planner_leaving {
+    PLANNER_SMALL_TOO = 1, /* also small ones, whose copies are mostly latency */
+    PLANNER_SPREAD = 2, /* moments of all layers in equal parts, not all of those that come first:
+                              where links have no rest, they then have none the whole step long */
+};
 enum ebb_status planner_homes(const struct trace *trace, const struct planner_tiers *tiers,
-                              double part, bool with_small, struct plan_homes *homes,
+                              double part, unsigned how, struct plan_homes *homes,
                               struct ebb_error *err);
 
 /* The fastest plan known within tiers->bytes[0] that keeps, makes again, or copies to lower tiers

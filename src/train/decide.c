@@ -249,7 +249,7 @@ static enum ebb_status find_least(const struct train_ways *w, struct train_choic
     c->state_floor = c->info.floor_bytes;
     if (w->is_settled || !planner_has_tiers(&tiers))
         return EBB_OK;
-    status = planner_homes(plain_of(c), &tiers, 1, true, &homes, err);
+    status = planner_homes(plain_of(c), &tiers, 1, PLANNER_SMALL_TOO, &homes, err);
     tiers.homes = &homes;
     if (status == EBB_OK && homes.count)
         status = find_least_in(w, c, tiers, err);
@@ -517,14 +517,14 @@ static enum ebb_status refuse_cap(const struct train_ways *w, const struct train
 
 /* One part of the state below tier 0, if that is allowed and not as before. */
 static enum ebb_status choose_part(const struct train_ways *w, struct train_choice *c, double part,
-                                   bool with_small, struct plan_homes *homes, struct ebb_error *err)
+                                   unsigned how, struct plan_homes *homes, struct ebb_error *err)
 {
     struct planner_tiers tiers = tiers_of(w, c);
     size_t before = homes->count;
     bool is_so;
-    EBB_TRY(planner_homes(c->trace, &tiers, part, with_small, homes, err));
+    EBB_TRY(planner_homes(c->trace, &tiers, part, how, homes, err));
     EBB_TRY(is_allowed(w, c, homes, &is_so, err));
-    if (homes->count == before || !is_so)
+    if ((homes->count == before && !(how & PLANNER_SPREAD)) || !is_so)
         return EBB_OK;
     tiers.homes = homes;
     return choose_in(w, c, &tiers, err);
@@ -556,7 +556,7 @@ static enum ebb_status choose_on_host(const struct train_ways *w, struct train_c
     host.bytes[DEVICE_FILE] = 0;
     uint64_t near = 0, optimizer;
     if (!tiers.homes) {
-        status = planner_homes(c->trace, &host, 1, true, &homes, err);
+        status = planner_homes(c->trace, &host, 1, PLANNER_SMALL_TOO, &homes, err);
         tiers.homes = &homes;
     }
     EBB_THEN(status, near_bytes(c->trace, tiers.homes, &near, &optimizer, err));
@@ -579,9 +579,15 @@ static enum ebb_status choose_freely(const struct train_ways *w, struct train_ch
 {
     const struct { /* of the state below tier 0 */
         double part;
-        bool with_small;
-    } parts[] = {{part_for_cap(w, c), true}, {1.0 / 3, false}, {2.0 / 3, false},
-                 {5.0 / 6, false},           {1, false},       {1, true}};
+        unsigned how;
+    } parts[] = {{part_for_cap(w, c), PLANNER_SMALL_TOO},
+                 {1.0 / 3, 0},
+                 {1.0 / 3, PLANNER_SPREAD},
+                 {2.0 / 3, 0},
+                 {2.0 / 3, PLANNER_SPREAD},
+                 {5.0 / 6, 0},
+                 {1, 0},
+                 {1, PLANNER_SMALL_TOO}};
     struct planner_tiers tiers = tiers_of(w, c);
     struct plan_homes homes = {0};
     bool is_so;
@@ -597,7 +603,7 @@ static enum ebb_status choose_freely(const struct train_ways *w, struct train_ch
              (c->info.overhead < PLANNER_ALL_HIDDEN || c->trace->op_count > MANY_OPS)))
             break;
         if (parts[i].part > 0)
-            status = choose_part(w, c, parts[i].part, parts[i].with_small, &homes, err);
+            status = choose_part(w, c, parts[i].part, parts[i].how, &homes, err);
     }
     plan_homes_fini(&homes);
     return status;

@@ -323,9 +323,9 @@ static enum ebb_status settle_below(struct train_engine *e, struct train_program
     struct train_program *first = e->programs;
     while (first->next)
         first = first->next;
-    EBB_TRY(first->tables
-                ? train_tables_below(e, first, err)
-                : planner_homes(first->trace, &tiers, 1, true, &first->choice.plan.homes, err));
+    EBB_TRY(first->tables ? train_tables_below(e, first, err)
+                          : planner_homes(first->trace, &tiers, 1, PLANNER_SMALL_TOO,
+                                          &first->choice.plan.homes, err));
     EBB_TRY(settle_by(e, first, err));
     newest->next = e->programs;
     for (struct train_program *p = newest; p; p = p->next) {

@@ -129,7 +129,7 @@ enum ebb_status train_tables_below(const struct train_engine *e, struct train_pr
         .bytes = {0, e->ways.host_bytes - planner_tables_bytes(p->tables), e->ways.file_bytes}};
     struct plan_homes homes = {0};
     enum ebb_status status =
-        planner_homes(planner_tables_light(p->tables), &tiers, 1, true, &homes, err);
+        planner_homes(planner_tables_light(p->tables), &tiers, 1, PLANNER_SMALL_TOO, &homes, err);
     EBB_THEN(status, planner_tables_homes(p->tables, &homes, true, &p->said.homes, err));
     plan_homes_fini(&homes);
     return status;

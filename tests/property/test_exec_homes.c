@@ -311,7 +311,9 @@ static void sweep(uint64_t seed)
         struct plan game = {0};
         struct planner_tiers tiers = draw_tiers(&d, full.peak_bytes, k % 3 == 0);
         bool is_found = false;
-        CHECK_OK(planner_homes(t, &tiers, (2 + draw(&d, 3)) / 4.0, true, &homes, &err), &err);
+        CHECK_OK(planner_homes(t, &tiers, (2 + draw(&d, 3)) / 4.0,
+                               PLANNER_SMALL_TOO | (k % 2 ? PLANNER_SPREAD : 0), &homes, &err),
+                 &err);
         tiers.homes = &homes;
         CHECK_OK(
             planner_floor_at(t, &tiers, tiers.bytes[0], tiers.bytes[0], &game, &is_found, &err),
@@ -378,7 +380,8 @@ static void sweep_table(uint64_t seed)
         struct plan game = {0}, moved = {0};
         struct planner_tiers tiers = draw_tiers(&d, full.peak_bytes, k % 3 == 0);
         bool is_found = false, is_moved = false;
-        CHECK_OK(planner_homes(thin, &tiers, draw(&d, 3) / 2.0, true, &homes, &err), &err);
+        CHECK_OK(planner_homes(thin, &tiers, draw(&d, 3) / 2.0, PLANNER_SMALL_TOO, &homes, &err),
+                 &err);
         tiers.homes = homes.count ? &homes : NULL;
         CHECK_OK(
             planner_floor_at(thin, &tiers, tiers.bytes[0], tiers.bytes[0], &game, &is_found, &err),

@@ -327,17 +327,17 @@ TEST(homes__moments_leave_first_and_fill_the_host_first)
 {
     struct planner_tiers tiers = {.bytes = {0, 768, 4096}};
     struct plan_homes homes = {0};
-    CHECK_OK(planner_homes(trace, &tiers, 0.3, true, &homes, &err), &err);
+    CHECK_OK(planner_homes(trace, &tiers, 0.3, PLANNER_SMALL_TOO, &homes, &err), &err);
     CHECK_EQ(homes.count, 1);
     CHECK_EQ(homes.list[0].storage, M); /* both are small: the one that is read last */
     CHECK_EQ(homes.list[0].tier, 1);
-    CHECK_OK(planner_homes(trace, &tiers, 1, true, &homes, &err), &err);
+    CHECK_OK(planner_homes(trace, &tiers, 1, PLANNER_SMALL_TOO, &homes, &err), &err);
     CHECK_EQ(homes.count, 2);
     CHECK(homes.list[0].storage == W && homes.list[0].tier == 2 && homes.list[0].offset == 0);
     CHECK(homes.list[1].storage == M && homes.list[1].tier == 1 && homes.list[1].offset == 0);
     plan_homes_fini(&homes);
     homes = (struct plan_homes){0};
-    CHECK_OK(planner_homes(trace, &tiers, 1, false, &homes, &err), &err);
+    CHECK_OK(planner_homes(trace, &tiers, 1, 0, &homes, &err), &err);
     CHECK_EQ(homes.count, 0); /* both are small */
 }
 

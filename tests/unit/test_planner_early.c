@@ -94,6 +94,53 @@ TEST(early__but_not_those_that_an_op_must_have)
     CHECK_EQ(stall_in(2048, false), 1224 + 1224);
 }
 
+/* Twelve moments that live in the host, each updated once: the links have no rest. In room for four
+ * what comes in must not wait for what leaves. */
+TEST(early__both_ways_at_once_where_links_have_no_rest)
+{
+    enum { MOMENTS = 12, BYTES = 102400 };
+    struct trace_builder *t = trace_kit_begin();
+    struct trace_op_desc leaf = {.kind_name = "leaf", .is_leaf = true};
+    struct trace_op_desc update = {.kind_name = "u", .cost_ns = 1000, .purity = TRACE_ONCE};
+    uint32_t moments[MOMENTS];
+    for (int i = 0; i < MOMENTS; i++)
+        moments[i] = trace_kit_op(t, leaf, BYTES, NULL, 0);
+    for (int i = 0; i < MOMENTS; i++)
+        moments[i] = trace_kit_op(t, update, 0, &moments[i], 1);
+    for (int i = 0; i < MOMENTS; i++)
+        trace_kit_command(t, TRACE_PIN, moments[i]);
+    struct trace *all = trace_kit_end(t, "moments");
+    struct exec_program *p = NULL;
+    struct plan game = {0}, early = {0};
+    struct plan_homes homes = {0};
+    struct device_link link = {.bytes_per_ns = 1};
+    struct planner_tiers tiers = {
+        .bytes = {4 * BYTES, MOMENTS * BYTES, 0},
+        .links = {.in = {[DEVICE_T0] = {.bytes_per_ns = 8}, [DEVICE_HOST] = link},
+                  .out = {[DEVICE_HOST] = link}}};
+    struct exec_report report;
+    bool is_found;
+    CHECK_OK(exec_program_create(&p, all, EXEC_EBB, &err), &err);
+    CHECK_OK(planner_homes(all, &tiers, 1, PLANNER_SMALL_TOO, &homes, &err), &err);
+    tiers.homes = &homes;
+    CHECK_OK(planner_floor_at(all, &tiers, 2 * BYTES, 4 * BYTES, &game, &is_found, &err), &err);
+    CHECK(is_found);
+    CHECK_OK(planner_early(all, &game, &tiers, true, &early, &is_found, &err), &err);
+    CHECK(is_found);
+    struct exec_options o = {.budget_bytes = 4 * BYTES,
+                             .tier_bytes = {0, MOMENTS * BYTES, 0},
+                             .links = tiers.links,
+                             .plan = &early};
+    CHECK_OK(exec_run(p, &o, &report, &err), &err);
+    CHECK(report.device_ns >= (MOMENTS + 1) * BYTES); /* the last one leaves by itself */
+    CHECK(report.device_ns < (MOMENTS + 3) * BYTES);  /* one after the other: twice as long */
+    plan_homes_fini(&homes);
+    plan_fini(&early);
+    plan_fini(&game);
+    exec_program_destroy(p);
+    trace_destroy(all);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -101,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(early__what_is_sent_keeps_its_bytes_until_it_has_left),
         CASE(early__but_not_those_that_an_op_must_have),
+        CASE(early__both_ways_at_once_where_links_have_no_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

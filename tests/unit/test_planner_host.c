@@ -226,7 +226,7 @@ TEST(bound__homes_below__is_none)
     struct plan_homes homes = {0};
     struct ebb_error err;
     double bound = -1;
-    CHECK_OK(planner_homes(trace, &tiers, 1, true, &homes, &err), &err);
+    CHECK_OK(planner_homes(trace, &tiers, 1, PLANNER_SMALL_TOO, &homes, &err), &err);
     CHECK(homes.count > 0);
     tiers.homes = &homes;
     CHECK_OK(planner_bound(trace, &tiers, 0, &bound, &err), &err);
