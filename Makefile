@@ -114,8 +114,9 @@ web-test:
 web-scale:
 	@tools/setup --check run
 	@$(CMAKE) -B build $(QUIET)
-	@ninja -C build --quiet web_scale
+	@ninja -C build --quiet ebb web_scale
 	@build/bench/web_scale $${EBB_WEB_SCALE:-build/web-scale}
+	@EBB_WEB_SUITE=scale EBB_WEB_STATE=$${EBB_WEB_SCALE:-build/web-scale} tests/web/run build/ebb
 
 size:
 	@tools/size

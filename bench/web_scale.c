@@ -254,6 +254,8 @@ int main(int argc, char **argv)
         {"/experiments?limit=50&user=user3", 50},
         {"/experiments?limit=50&state=ERROR,CANCELED", 50},
         {"/experiments?limit=50&label=label7", 50},
+        {"/experiments?limit=50&label=label7&label=label8", 50},
+        {"/experiments?limit=50&user=user3&user=user4&sort=-progress", 50},
         {"/experiments?limit=50&description=network%2041", 50},
         {"/experiments/1/trials?limit=50", 50},
         {"/experiments/1/trials?limit=50&sort=-hparams.learning_rate", 50},
@@ -261,12 +263,17 @@ int main(int argc, char **argv)
         {"/experiments/1/trials?limit=50&sort=best_validation", 50},
         {"/experiments/1/trials?limit=50&state=ERROR", 50},
         {"/experiments/1/points", 300},
+        {"/experiments/1/points?step=50", 300},
         {"/experiments/1/importance", 1000},
         {"/experiments/1/metric-names", 50},
         {"/experiments/1/validation-history", 50},
         {"/experiments/1/curves?max_trials=20&points=400", 50},
         {"/experiments/1/curves?max_trials=10000&points=12&times=0", 300},
         {"/trials/77/workloads", 50},
+        {"/trials/77/workloads?limit=100", 50},
+        {"/trials/77/workloads?limit=100&has=checkpoint", 50},
+        {"/trials/77/summary", 50},
+        {"/curves?trials=77&metric=loss&kind=training", 50},
     };
     int slow = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/str.h"
@@ -60,12 +61,33 @@ static int choose_budgets(struct explain_view *v)
     return -1;
 }
 
+/* Budgets in an order in which the first few tell most: both ends, then between them. */
+static size_t budget_at(const struct explain_view *v, size_t k)
+{
+    static const size_t order[] = {0, 8, 4, 6, 2, 7, 5, 3, 1};
+    return !v->o->budgets.count && v->budget_count == sizeof order / sizeof *order ? order[k] : k;
+}
+
+/* One that takes as long as the longest so far, and half of that again, must fit. */
+static bool has_time(const struct explain_view *v, uint64_t longest_ns)
+{
+    uint64_t next = ebb_clock_ns() - v->start_ns + longest_ns + longest_ns / 2;
+    return v->o->seconds <= 0 || (double)next * 1e-9 <= v->o->seconds;
+}
+
 static enum ebb_status sweep(struct explain_view *v, struct ebb_error *err)
 {
+    uint64_t longest = 0;
     for (size_t p = 0; p < v->policy_count; p++)
-        for (size_t b = 0; b < v->budget_count; b++)
+        for (size_t k = 0; k < v->budget_count && has_time(v, longest); k++) {
+            size_t b = budget_at(v, k);
+            uint64_t begin = ebb_clock_ns();
             EBB_TRY(train_trial_predict(v->trial, v->budgets[b], p ? v->policies[p] : NULL,
                                         &v->cells[p][b], err));
+            v->is_done[p][b] = true;
+            uint64_t took = ebb_clock_ns() - begin;
+            longest = took > longest ? took : longest;
+        }
     return EBB_OK;
 }
 
@@ -184,8 +206,8 @@ static int explain(struct explain_view *v)
     if (status != EBB_OK)
         return cli_report(&err);
     train_trial_state(v->trial, &v->st);
-    int code = choose_policies(v);
-    if (code < 0)
+    int code = v->o->is_quick ? -1 : choose_policies(v);
+    if (code < 0 && !v->o->is_quick)
         code = choose_budgets(v);
     if (code >= 0)
         return code;
@@ -203,10 +225,11 @@ static int explain(struct explain_view *v)
 
 static int run(int argc, char **argv)
 {
+    uint64_t start_ns = ebb_clock_ns();
     struct explain_settings o = {.layers = SHOWN_LAYERS};
     o.changes.seed = -1;
     const struct cli_spec spec = {
-        .usage = "ebb explain FILE [--budget B[,B...]] [--policy P[,P...]] "
+        .usage = "ebb explain FILE [--budget B[,B...]] [--policy P[,P...]] [--quick] "
                  "[-o CHART] [--json]",
         .description =
             "Say where every byte of a training step goes: at the "
@@ -243,6 +266,9 @@ static int run(int argc, char **argv)
             {"policy", 0, CLI_LIST, &o.policies, "P[,P...]",
              "policies to predict beside what training does without one\n(default: "
              "dtr_eq,dtr,lru,largest; none for 10,000 ops and more)"},
+            {"quick", 0, CLI_FLAG, &o.is_quick, NULL, "bytes and floor only: no times"},
+            {"seconds", 0, CLI_DOUBLE, &o.seconds, "S",
+             "for all of it: budgets that there is no time for are left out"},
             {"layers", 0, CLI_INT, &o.layers, "N", "rows of the table of layers (default 12)"},
             {"set", 0, CLI_LIST, &o.changes.sets, "KEY=VALUE",
              "change a value of the file, as hyperparameters.global_batch_size=8; "
@@ -256,15 +282,17 @@ static int run(int argc, char **argv)
             {"output", 'o', CLI_STRING, &o.output, "FILE", "write the chart as .svg, .png or .pdf"},
             {"no-chart", 0, CLI_FLAG, &o.no_chart, NULL, "tables only"},
             {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object"}),
-        CLI_NEEDS({"no-chart", "!output json"}, {"layers", "!json"}),
-        CLI_LIMITS({"layers", 1, 1e9}, {"threads", 1, 4096}),
+        CLI_NEEDS({"no-chart", "!output json"}, {"layers", "!json"}, {"quick", "!budget"},
+                  {"quick", "!policy"}, {"quick", "!seconds"}),
+        CLI_LIMITS({"layers", 1, 1e9}, {"threads", 1, 4096}, {"seconds", 0, 1e9}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args = {0};
     struct cli_train_file file;
     int code = cli_parse(&spec, argc, argv, &args);
     if (code < 0) {
-        struct explain_view v = {.o = &o, .path = args.positional[0], .file = &file};
+        struct explain_view v = {
+            .o = &o, .path = args.positional[0], .file = &file, .start_ns = start_ns};
         code = open_file(&v);
         code = code < 0 ? explain(&v) : code;
         train_trial_destroy(v.trial);

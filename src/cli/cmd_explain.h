@@ -14,7 +14,8 @@ struct explain_settings {
     struct cli_list policies, budgets;
     const char *output;
     int64_t layers;
-    bool is_json, no_chart;
+    double seconds; /* 0: as long as it takes */
+    bool is_json, is_quick, no_chart;
 };
 
 struct explain_view {
@@ -31,6 +32,8 @@ struct explain_view {
     const char *policies[EXPLAIN_POLICIES]; /* the first is what training does without one */
     size_t policy_count;
     struct train_prediction cells[EXPLAIN_POLICIES][EXPLAIN_BUDGETS];
+    bool is_done[EXPLAIN_POLICIES][EXPLAIN_BUDGETS]; /* of cells: there was time for it */
+    uint64_t start_ns;
     struct train_managed managed; /* in the first budget asked for; count 0: none was */
 };
 

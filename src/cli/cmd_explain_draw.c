@@ -263,8 +263,10 @@ enum ebb_status cli_explain_draw(const struct explain_view *v, struct ebb_error 
     else
         snprintf(pic->title, sizeof pic->title, "%s, batch %" PRId64, ebb_file_name(v->path),
                  v->file->config.batch_size);
-    struct plot_chart chart = {
-        .title = pic->title, .panels = pic->panels, .panel_count = 2, .columns = 2};
+    struct plot_chart chart = {.title = pic->title,
+                               .panels = pic->panels,
+                               .panel_count = v->budget_count ? 2 : 1,
+                               .columns = v->budget_count ? 2 : 1};
     if (v->managed.count) {
         add_managed(v, pic, is_large, unit);
         chart.panel_count = 4;

@@ -78,7 +78,11 @@ static void print_sweep(const struct explain_view *v)
         cli_table_cell(table, "%.0f%%",
                        100.0 * (double)v->budgets[b] / (double)v->st.unlimited_bytes);
         for (size_t p = 0; p < v->policy_count; p++)
-            cli_table_cell(table, v->cells[p][b].is_ok ? "%.3fx" : "-", v->cells[p][b].overhead);
+            cli_table_cell(table,
+                           !v->is_done[p][b]      ? ""
+                           : v->cells[p][b].is_ok ? "%.3fx"
+                                                  : "-",
+                           v->cells[p][b].overhead);
         if (!explain_has_tiers(v))
             continue;
         const struct train_prediction *first = &v->cells[0][b];
@@ -205,6 +209,19 @@ static uint64_t always_there(const struct explain_view *v)
                        : v->st.persistent_bytes;
 }
 
+static void print_times(const struct explain_view *v)
+{
+    printf("\nPredicted time over time without limit:\n");
+    print_sweep(v);
+    printf("\n'%s' is what 'ebb train' does without --policy: planner unified, the fastest of "
+           "several\nplans. Where a policy finds no way ('-'), training does that, too.\n",
+           EXPLAIN_NO_POLICY);
+    if (v->policy_count == 1)
+        printf("Policies are predicted for a step of so many ops when they are named: --policy "
+               "dtr_eq,lru\n");
+    print_fitted(v);
+}
+
 void cli_explain_text(const struct explain_view *v)
 {
     char a[32], b[32], c[32];
@@ -232,15 +249,8 @@ void cli_explain_text(const struct explain_view *v)
     printf("\nThe peak is at op %u of the step, %s in the %s pass%s%s.\n\n", v->e.peak_op,
            v->e.peak_name, phases[v->e.peak_phase], *v->e.peak_layer ? ", " : "", v->e.peak_layer);
     print_layers(v);
-    printf("\nPredicted time over time without limit:\n");
-    print_sweep(v);
-    printf("\n'%s' is what 'ebb train' does without --policy: planner unified, the fastest of "
-           "several\nplans. Where a policy finds no way ('-'), training does that, too.\n",
-           EXPLAIN_NO_POLICY);
-    if (v->policy_count == 1)
-        printf("Policies are predicted for a step of so many ops when they are named: --policy "
-               "dtr_eq,lru\n");
-    print_fitted(v);
+    if (v->budget_count)
+        print_times(v);
     const struct train_managed *m = &v->managed;
     if (m->count)
         printf("\nIn %s, by %s: %zu evictions, %zu of %zu ops run again, %zu copies between tiers, "
@@ -297,6 +307,8 @@ void cli_explain_json(const struct explain_view *v)
     ebb_jsonw_key_array(w, "budgets");
     for (size_t p = 0; p < v->policy_count; p++)
         for (size_t b = 0; b < v->budget_count; b++) {
+            if (!v->is_done[p][b])
+                continue;
             ebb_jsonw_object(w);
             ebb_jsonw_key_string(w, "policy", v->policies[p]);
             ebb_jsonw_key_uint(w, "budget_bytes", v->budgets[b]);

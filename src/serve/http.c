@@ -479,7 +479,7 @@ char *serve_http_decode(const char *at, size_t n, bool is_query)
     return ebb_str_take(&out);
 }
 
-char *serve_http_query(const char *target, const char *name)
+char *serve_http_query_at(const char *target, const char *name, size_t index)
 {
     const char *at = strchr(target, '?');
     size_t want = strlen(name);
@@ -488,11 +488,16 @@ char *serve_http_query(const char *target, const char *name)
         size_t n = strcspn(at, "&");
         const char *equal = memchr(at, '=', n);
         size_t key = equal != NULL ? (size_t)(equal - at) : n;
-        if (key == want && strncmp(at, name, want) == 0)
+        if (key == want && strncmp(at, name, want) == 0 && index-- == 0)
             return equal != NULL ? serve_http_decode(equal + 1, n - key - 1, true) : ebb_strdup("");
         at = at[n] == '&' ? at + n : NULL;
     }
     return NULL;
+}
+
+char *serve_http_query(const char *target, const char *name)
+{
+    return serve_http_query_at(target, name, 0);
 }
 
 void serve_http_escape(struct ebb_str *out, const char *text)

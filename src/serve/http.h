@@ -115,6 +115,8 @@ void serve_http_write_error(struct serve_http_response *response, int status, co
 
 /* Value of a query parameter, decoded; NULL = absent. Owned by the caller (ebb_free). */
 char *serve_http_query(const char *target, const char *name);
+/* The same of a parameter that stands there several times: of the one with that index. */
+char *serve_http_query_at(const char *target, const char *name, size_t index);
 /* Percent signs undone; in queries '+' is a blank. Owned by the caller; NULL: no memory. */
 char *serve_http_decode(const char *text, size_t length, bool is_query);
 /* Append `text` percent-encoded as one path segment or query value. */

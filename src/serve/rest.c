@@ -1,6 +1,7 @@
 /* rest.c - finding the row of a request, and what handlers share. */
 #include "serve/rest.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,6 +105,18 @@ int64_t serve_query_int(struct serve_rest *r, const char *name, int64_t fallback
         return value;
     snprintf(allowed, sizeof allowed, "a whole number >= %lld", (long long)min);
     serve_query_bad(r, name, text, min == INT64_MIN ? "a whole number" : allowed);
+    return fallback;
+}
+
+double serve_query_double(struct serve_rest *r, const char *name, double fallback)
+{
+    const char *text = serve_query_text(r, name);
+    double value;
+    if (text == NULL || text[0] == '\0')
+        return fallback;
+    if (ebb_parse_double(text, &value) && isfinite(value))
+        return value;
+    serve_query_bad(r, name, text, "a number");
     return fallback;
 }
 
@@ -217,7 +230,8 @@ unsigned serve_rest_is_apart(const struct serve_http_request *request)
     const char *path = path_of(&r);
     const struct serve_route *route = path != NULL ? find_route(&r, path, &is_path) : NULL;
     unsigned flags = route != NULL ? route->flags : 0;
-    if ((flags & SERVE_PAGED) != 0 && serve_query_text(&r, "limit") != NULL)
+    if ((flags & SERVE_PAGED) != 0 && serve_query_text(&r, "limit") != NULL &&
+        serve_query_text(&r, "wait") == NULL && serve_query_text(&r, "follow") == NULL)
         flags |= SERVE_APART;
     ebb_arena_fini(&arena);
     return flags & (SERVE_APART | SERVE_SLOW);

@@ -38,7 +38,7 @@ enum serve_route_flag {
     SERVE_LOCAL = 1u << 0,  /* through master.sock only: whoever may use that has the account */
     SERVE_READS = 1u << 1,  /* not a GET, and changes nothing: for tokens that may only read, too */
     SERVE_APART = 1u << 2,  /* only reads rows: a thread may answer, with m NULL */
-    SERVE_PAGED = 1u << 4,  /* SERVE_APART when a page is asked for (limit=) */
+    SERVE_PAGED = 1u << 4,  /* SERVE_APART when a page is asked for (limit=) at once */
     SERVE_SLOW = 1u << 5,   /* runs a program: by threads of its own, with m NULL */
     SERVE_PROVES = 1u << 3, /* about the login itself: read-only ones may end theirs */
 };
@@ -104,6 +104,7 @@ const char *serve_user(const struct serve_rest *r); /* in whose name */
 const char *serve_query_text(struct serve_rest *r, const char *name);
 /* What is no number, or below min, makes the answer a 400. */
 int64_t serve_query_int(struct serve_rest *r, const char *name, int64_t fallback, int64_t min);
+double serve_query_double(struct serve_rest *r, const char *name, double fallback);
 void serve_query_bad(struct serve_rest *r, const char *name, const char *found,
                      const char *allowed);
 

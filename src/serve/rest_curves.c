@@ -25,6 +25,7 @@ struct asked {
     const char *metric;
     bool is_training, is_searched, smaller_is_better;
     int64_t points, batches_per_step;
+    double since;             /* only what ended later */
     bool has_times, is_rough; /* rough: four digits are enough for a line among thousands */
 };
 
@@ -44,13 +45,15 @@ static enum ebb_status add(struct serve_rest *r, struct curve *c, struct point p
     return EBB_OK;
 }
 
-/* The searcher's metric has a column of its own. */
+/* Rows come with the newest first, and reading ends where nothing new is left.
+ *
+ * The searcher's metric has a column of its own. */
 static enum ebb_status read_searched(struct serve_rest *r, int64_t trial, const struct asked *a,
                                      struct curve *out)
 {
     struct exp_db_signed_point row;
-    struct exp_db_cursor c = exp_db_signed_curve(r->db, EXP_DB_ID(trial), &row, r->err);
-    while (exp_db_fetch(&c))
+    struct exp_db_cursor c = exp_db_signed_back(r->db, EXP_DB_ID(trial), &row, r->err);
+    while (exp_db_fetch(&c) && row.end_time > a->since)
         c.status =
             add(r, out,
                 (struct point){row.step_id, row.end_time,
@@ -59,25 +62,34 @@ static enum ebb_status read_searched(struct serve_rest *r, int64_t trial, const 
 }
 
 static enum ebb_status read_rows(struct serve_rest *r, int64_t trial, const struct asked *a,
-                                 bool is_training, struct curve *out)
+                                 struct curve *out)
 {
     struct exp_db_point row;
-    struct exp_db_cursor c = is_training
-                                 ? exp_db_steps_curve(r->db, EXP_DB_ID(trial), &row, r->err)
-                                 : exp_db_validations_curve(r->db, EXP_DB_ID(trial), &row, r->err);
-    while (exp_db_fetch(&c)) {
+    const char *inner = a->is_training ? "avg_metrics" : "validation_metrics";
+    struct exp_db_cursor c = a->is_training
+                                 ? exp_db_steps_back(r->db, EXP_DB_ID(trial), &row, r->err)
+                                 : exp_db_validations_back(r->db, EXP_DB_ID(trial), &row, r->err);
+    while (exp_db_fetch(&c) && row.end_time > a->since) {
         struct ebb_arena arena = {0};
         const struct ebb_doc_node *root = NULL;
         double value;
         if (row.metrics != NULL &&
             ebb_doc_parse_json(&arena, "metrics", row.metrics, strlen(row.metrics), &root, NULL) ==
                 EBB_OK &&
-            exp_metric_find(ebb_doc_get(root, is_training ? "avg_metrics" : "validation_metrics"),
-                            a->metric, &value, NULL) == EBB_OK)
+            exp_metric_find(ebb_doc_get(root, inner), a->metric, &value, NULL) == EBB_OK)
             c.status = add(r, out, (struct point){row.step_id, row.end_time, value});
         ebb_arena_fini(&arena);
     }
     return exp_db_end(&c);
+}
+
+static void turn_round(struct curve *c)
+{
+    for (size_t i = 0; i < c->count / 2; i++) {
+        struct point p = c->items[i];
+        c->items[i] = c->items[c->count - 1 - i];
+        c->items[c->count - 1 - i] = p;
+    }
 }
 
 /* The least and the greatest of each bucket, in the order of steps; both ends stay. */
@@ -143,9 +155,9 @@ static void write_points(struct serve_rest *r, int64_t trial, const struct asked
 static enum ebb_status write_curve(struct serve_rest *r, int64_t trial, const struct asked *a)
 {
     struct curve c = {0};
-    EBB_TRY(a->is_training   ? read_rows(r, trial, a, true, &c)
-            : a->is_searched ? read_searched(r, trial, a, &c)
-                             : read_rows(r, trial, a, false, &c));
+    bool has_column = a->is_searched && !a->is_training;
+    EBB_TRY(has_column ? read_searched(r, trial, a, &c) : read_rows(r, trial, a, &c));
+    turn_round(&c);
     write_points(r, trial, a, c);
     return EBB_OK;
 }
@@ -190,6 +202,7 @@ static enum ebb_status read_asked(struct serve_rest *r, int64_t experiment, stru
                         .smaller_is_better = row.smaller_is_better,
                         .points = serve_query_int(r, "points", POINTS, 4),
                         .batches_per_step = ebb_doc_int(root, "batches_per_step", 100),
+                        .since = serve_query_double(r, "since", -INFINITY),
                         .has_times = serve_query_int(r, "times", 1, 0) != 0};
     a->is_rough = a->points <= EXP_DB_CURVE_POINTS;
     a->is_searched = strcmp(a->metric, row.metric) == 0;
@@ -215,7 +228,7 @@ static enum ebb_status of_experiment(struct serve_rest *r)
     EBB_TRY(serve_flush(r));
     EBB_TRY(read_asked(r, r->id, &a));
     begin(r, &a);
-    if (a.is_searched && !a.is_training && a.points <= EXP_DB_CURVE_POINTS) {
+    if (a.is_searched && !a.is_training && a.points <= EXP_DB_CURVE_POINTS && isinf(a.since)) {
         EBB_TRY(write_kept(r, &most, &a));
         serve_end_list(r);
         return EBB_OK;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "serve/experiment.h"
 
 #define AT(member) offsetof(struct exp_db_experiment, member)
@@ -106,6 +107,22 @@ static void filter_states(struct serve_rest *r, struct exp_db_filter *f)
     }
 }
 
+/* A parameter may stand there several times; empty ones count for nothing. */
+static size_t filter_names(struct serve_rest *r, const char *name, const char **names)
+{
+    size_t count = 0;
+    for (size_t i = 0; count < EXP_DB_FILTER_NAMES; i++) {
+        char *value = serve_http_query_at(r->request->target, name, i);
+        if (value == NULL)
+            break;
+        if (value[0] != '\0')
+            names[count] = ebb_arena_strndup(r->arena, value, strlen(value));
+        count += value[0] != '\0' && names[count] != NULL;
+        ebb_free(value);
+    }
+    return count;
+}
+
 /* The value of a parameter that is one of a few words; the first of them when it is absent. */
 static size_t word_of(struct serve_rest *r, const char *name, const char *const *words,
                       const char *allowed)
@@ -129,13 +146,15 @@ static enum ebb_status read_filter(struct serve_rest *r, struct exp_db_filter *f
     if (f->sort != NULL && !exp_db_is_sort(f->sort))
         return serve_refuse(r, 400, "sort: no such column");
     bool is_mine = word_of(r, "mine", mine, "true or false") == 1;
-    f->owner = is_mine ? serve_user(r) : serve_query_text(r, "user");
+    f->owner_count = is_mine ? 1 : filter_names(r, "user", f->owners);
+    if (is_mine)
+        f->owners[0] = serve_user(r);
+    f->label_count = filter_names(r, "label", f->labels);
     filter_states(r, f);
     size_t which = word_of(r, "archived", archived, "true, false or all");
     f->is_archived = which != 0;
     f->is_unarchived = which != 1;
     f->description = serve_query_text(r, "description");
-    f->label = serve_query_text(r, "label");
     f->limit = serve_query_int(r, "limit", 1000, 0);
     f->offset = serve_query_int(r, "offset", 0, 0);
     return EBB_OK;

@@ -13,14 +13,14 @@
 #include "serve/inner.h"
 
 #define LIMIT_NS 10000000000ull
+#define SECONDS "8" /* in which it predicts what it can; one prediction may take longer */
 #define MEMORY "--as=4294967296"
-#define ALL_BYTES "1TiB" /* one budget that everything fits in: no sweep */
 
 struct asked {
-    const char *model, *task, *optimizer, *precision;
+    const char *model, *task, *optimizer, *precision, *device;
     int64_t batch;
     const struct ebb_doc_node *options, *opt;
-    uint64_t budget;
+    uint64_t budget, host, file;
     bool is_quick;
 };
 
@@ -49,7 +49,10 @@ static const struct ebb_key rows[] = {
     ROW("batch", INT, batch, "samples of a step", .bounds = "> 0, <= 1000000"),
     ROW("optimizer", TEXT, optimizer, "its name", .check = is_word),
     ROW("precision", TEXT, precision, "of compute", .words = "fp32 bf16 fp16"),
+    ROW("device", TEXT, device, "where it would run", .words = "cpu nvidia-h200"),
     ROW("budget", BYTES, budget, "bytes of the device", .bounds = "> 0"),
+    ROW("host", BYTES, host, "bytes of host memory that tensors may go to", .flags = 0),
+    ROW("file", BYTES, file, "bytes of a file that they may go to", .flags = 0),
     ROW("options", FREE, options, "of the model: numbers, lists of them, words",
         .flags = EBB_KEY_OPTIONAL),
     ROW("opt", FREE, opt, "arguments of the optimizer, likewise", .flags = EBB_KEY_OPTIONAL),
@@ -87,7 +90,7 @@ static enum ebb_status read_asked(struct serve_rest *r, struct asked *a)
     struct ebb_reading reading;
     struct ebb_report report;
     struct ebb_error why;
-    *a = (struct asked){.batch = 1, .optimizer = "SGD", .precision = "fp32"};
+    *a = (struct asked){.batch = 1, .optimizer = "SGD", .precision = "fp32", .device = "cpu"};
     if (r->body == NULL)
         return serve_refuse(r, 400, "the body is missing");
     ebb_reading_init(&reading, r->arena, "body", &report);
@@ -124,6 +127,12 @@ static void write_file(const struct asked *a, struct ebb_str *out)
     write_section(&w, "opt", a->optimizer, a->opt);
     ebb_jsonw_key_object(&w, "memory");
     ebb_jsonw_key_string(&w, "precision", a->precision);
+    if (strcmp(a->device, "cpu") != 0)
+        ebb_jsonw_key_string(&w, "device", a->device);
+    if (a->host > 0)
+        ebb_jsonw_key_uint(&w, "host", a->host);
+    if (a->file > 0)
+        ebb_jsonw_key_uint(&w, "file", a->file);
     ebb_jsonw_object_end(&w);
     ebb_jsonw_key_object(&w, "searcher");
     ebb_jsonw_key_string(&w, "name", "single");
@@ -198,11 +207,11 @@ static enum ebb_status explain(struct serve_rest *r)
     char budget[32];
     EBB_TRY(read_asked(r, &a));
     snprintf(budget, sizeof budget, "%llu", (unsigned long long)a.budget);
-    const char *quick[] = {"explain", "/dev/stdin", "--json",  "--policy",
-                           "lru",     "--budget",   ALL_BYTES, NULL};
-    const char *whole[] = {"explain",  "/dev/stdin", "--json",
-                           "--policy", "dtr_eq",     a.budget > 0 ? "--budget" : NULL,
-                           budget,     NULL};
+    static const char *const quick[] = {"explain", "/dev/stdin", "--json", "--quick", NULL};
+    const char *const whole[] = {
+        "explain", "/dev/stdin", "--json", "--seconds",
+        SECONDS,   "--policy",   "dtr_eq", a.budget > 0 ? "--budget" : NULL,
+        budget,    NULL};
     write_file(&a, &file);
     enum ebb_status status = ebb_str_status(&file, r->err);
     if (status == EBB_OK)

@@ -224,12 +224,43 @@ static enum ebb_status write_workload(struct serve_rest *r, const struct exp_db_
     return EBB_OK;
 }
 
+/* A page of those that have rows, the newest first. */
+static enum ebb_status workloads_page(struct serve_rest *r, bool has_batches)
+{
+    struct exp_db_workload row;
+    struct exp_master_trial nothing = {0};
+    struct exp_db_id total = {0};
+    const char *has = serve_query_text(r, "has");
+    bool has_checkpoint = has != NULL && strcmp(has, "checkpoint") == 0,
+         has_validation = has != NULL && strcmp(has, "validation") == 0;
+    struct exp_db_workload_kind kind = {r->id, has_checkpoint, has_validation};
+    struct exp_db_workload_range range = {.trial_id = r->id,
+                                          .has_checkpoint = has_checkpoint,
+                                          .has_validation = has_validation,
+                                          .limit = serve_query_int(r, "limit", 100, 0),
+                                          .offset = serve_query_int(r, "offset", 0, 0)};
+    if (has != NULL && has[0] != '\0' && !has_checkpoint && !has_validation)
+        serve_query_bad(r, "has", has, "checkpoint or validation");
+    serve_begin_list(r, "workloads");
+    struct exp_db_cursor c = exp_db_workloads_page(r->db, &range, &row, r->err);
+    while (exp_db_fetch(&c))
+        c.status = write_workload(r, &row, &nothing, has_batches);
+    ebb_jsonw_array_end(&r->w);
+    EBB_TRY(exp_db_end(&c));
+    EBB_TRY(exp_db_only(exp_db_workloads_count(r->db, &kind, &total, r->err), NULL, NULL));
+    ebb_jsonw_key_int(&r->w, "total", total.id);
+    ebb_jsonw_object_end(&r->w);
+    return EBB_OK;
+}
+
 static enum ebb_status workloads(struct serve_rest *r)
 {
     struct exp_db_workload row;
     struct exp_master_trial t = {0};
     bool has_batches = serve_query_int(r, "batches", 0, 0) != 0;
     EBB_TRY(serve_need_trial(r, r->id));
+    if (serve_query_text(r, "limit") != NULL)
+        return workloads_page(r, has_batches);
     (void)exp_master_trial(r->m, r->id, &t);
     serve_begin_list(r, "workloads");
     struct exp_db_cursor c = exp_db_workloads(r->db, EXP_DB_ID(r->id), &row, r->err);
@@ -247,10 +278,113 @@ static enum ebb_status workloads(struct serve_rest *r)
     return exp_db_end(&c);
 }
 
+/* ---- all of its work in a few numbers ---- */
+
+struct summary {
+    double work[3], time[4];
+    int64_t checkpoints, checkpoint_bytes;
+    struct ebb_str first, last; /* metrics that tell of memory: with the timeline, and the newest */
+};
+static const char *const work_names[] = {"training", "validation", "checkpoints"};
+static const char *const time_names[] = {"kernels", "recomputation", "copies", "data"};
+
+static double span(double start, double end)
+{
+    return end > start && start > 0 ? end - start : 0;
+}
+
+/* Only built-in trials tell of resources. */
+static void add_resources(struct summary *s, const char *metrics)
+{
+    struct ebb_arena arena = {0};
+    const struct ebb_doc_node *root = NULL;
+    if (metrics == NULL || strstr(metrics, "\"resources\"") == NULL)
+        return;
+    if (ebb_doc_parse_json(&arena, "metrics", metrics, strlen(metrics), &root, NULL) == EBB_OK) {
+        const struct ebb_doc_node *told = ebb_doc_get(root, "resources");
+        const struct ebb_doc_node *time = ebb_doc_get(told, "time");
+        for (size_t i = 0; time != NULL && i < 4; i++)
+            s->time[i] += ebb_doc_double(time, time_names[i], 0);
+        struct ebb_str *keep =
+            ebb_doc_get(ebb_doc_get(told, "memory"), "timeline") != NULL ? &s->first : &s->last;
+        ebb_str_clear(keep);
+        ebb_str_add(keep, metrics);
+    }
+    ebb_arena_fini(&arena);
+}
+
+static void add_workload(struct summary *s, const struct exp_db_workload *row)
+{
+    s->work[0] += span(row->start_time, row->end_time);
+    if (row->v_state != NULL)
+        s->work[1] += span(row->v_start_time, row->v_end_time);
+    if (row->c_state != NULL)
+        s->work[2] += span(row->c_start_time, row->c_end_time);
+    if (row->c_state != NULL && strcmp(row->c_state, "COMPLETED") == 0) {
+        s->checkpoints++;
+        s->checkpoint_bytes += row->c_size != EXP_DB_NO_INT ? row->c_size : 0;
+    }
+    add_resources(s, row->metrics);
+}
+
+static enum ebb_status write_memory(struct serve_rest *r, const char *key,
+                                    const struct ebb_str *metrics)
+{
+    const struct ebb_doc_node *root = NULL, *memory = NULL;
+    if (metrics->length > 0) {
+        EBB_TRY(ebb_doc_parse_json(r->arena, "metrics", ebb_str_c(metrics), metrics->length, &root,
+                                   r->err));
+        memory = ebb_doc_get(ebb_doc_get(root, "resources"), "memory");
+    }
+    if (memory != NULL)
+        ebb_doc_write_key(memory, &r->w, key);
+    else
+        ebb_jsonw_key_string(&r->w, key, NULL);
+    return EBB_OK;
+}
+
+static enum ebb_status write_summary(struct serve_rest *r, const struct summary *s)
+{
+    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key_object(&r->w, "work");
+    for (size_t i = 0; i < 3; i++)
+        ebb_jsonw_key_double(&r->w, work_names[i], s->work[i]);
+    ebb_jsonw_object_end(&r->w);
+    ebb_jsonw_key_object(&r->w, "time");
+    for (size_t i = 0; i < 4; i++)
+        ebb_jsonw_key_double(&r->w, time_names[i], s->time[i]);
+    ebb_jsonw_object_end(&r->w);
+    ebb_jsonw_key_int(&r->w, "checkpoints", s->checkpoints);
+    ebb_jsonw_key_int(&r->w, "checkpoint_bytes", s->checkpoint_bytes);
+    EBB_TRY(write_memory(r, "memory", s->last.length > 0 ? &s->last : &s->first));
+    EBB_TRY(write_memory(r, "first", &s->first));
+    ebb_jsonw_object_end(&r->w);
+    return EBB_OK;
+}
+
+static enum ebb_status summary(struct serve_rest *r)
+{
+    struct exp_db_workload row;
+    struct summary s = {0};
+    EBB_TRY(serve_flush(r));
+    EBB_TRY(serve_need_trial(r, r->id));
+    struct exp_db_cursor c = exp_db_workloads(r->db, EXP_DB_ID(r->id), &row, r->err);
+    while (exp_db_fetch(&c))
+        add_workload(&s, &row);
+    enum ebb_status status = exp_db_end(&c);
+    EBB_THEN(status, ebb_str_status(&s.first, r->err));
+    EBB_THEN(status, ebb_str_status(&s.last, r->err));
+    EBB_THEN(status, write_summary(r, &s));
+    ebb_str_fini(&s.first);
+    ebb_str_fini(&s.last);
+    return status;
+}
+
 static const struct serve_route routes[] = {
     {"GET", "/experiments/#/trials", list, "trials of an experiment", SERVE_PAGED},
     {"GET", "/trials/#", get, "one trial", 0},
-    {"GET", "/trials/#/workloads", workloads, "its steps, validations, checkpoints", 0},
+    {"GET", "/trials/#/workloads", workloads, "its steps, validations, checkpoints", SERVE_PAGED},
+    {"GET", "/trials/#/summary", summary, "where its time and memory went", SERVE_APART},
     {"POST", "/trials/#/kill", kill, "kill its process", 0},
 };
 const struct serve_routes serve_routes_trials = SERVE_ROUTES(routes);

@@ -134,28 +134,49 @@ static void set_best(struct serve_table *t)
                 : exp_metric_unsigned(t->rows[i].key.best_signed, t->smaller_is_better);
 }
 
-/* Another metric: of each trial's latest validation. Rows come by trial, the latest last. */
+/* The metric among those of a validation, for the row of its trial; rows come by trial: *at goes on. */
+static void set_found(struct serve_table *t, int64_t trial, const char *metrics, size_t *at)
+{
+    struct ebb_arena arena = {0};
+    const struct ebb_doc_node *root = NULL;
+    double value;
+    while (*at < t->count && t->rows[*at].key.id < trial)
+        ++*at;
+    if (*at < t->count && t->rows[*at].key.id == trial && metrics != NULL &&
+        ebb_doc_parse_json(&arena, "metrics", metrics, strlen(metrics), &root, NULL) == EBB_OK &&
+        exp_metric_find(ebb_doc_get(root, "validation_metrics"), t->metric, &value, NULL) == EBB_OK)
+        t->rows[*at].value = value;
+    ebb_arena_fini(&arena);
+}
+
+static void set_none(struct serve_table *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        t->rows[i].value = (double)NAN;
+}
+
+/* Another metric: of each trial's latest validation. */
 static enum ebb_status set_latest(struct serve_rest *r, struct serve_table *t)
 {
     struct exp_db_batches row;
     size_t at = 0;
-    for (size_t i = 0; i < t->count; i++)
-        t->rows[i].value = (double)NAN;
+    set_none(t);
     struct exp_db_cursor c = exp_db_validations_of(r->db, EXP_DB_ID(r->id), &row, r->err);
-    while (exp_db_fetch(&c)) {
-        struct ebb_arena arena = {0};
-        const struct ebb_doc_node *root = NULL;
-        double value;
-        while (at < t->count && t->rows[at].key.id < row.trial_id)
-            at++;
-        if (at < t->count && t->rows[at].key.id == row.trial_id && row.metrics != NULL &&
-            ebb_doc_parse_json(&arena, "metrics", row.metrics, strlen(row.metrics), &root, NULL) ==
-                EBB_OK &&
-            exp_metric_find(ebb_doc_get(root, "validation_metrics"), t->metric, &value, NULL) ==
-                EBB_OK)
-            t->rows[at].value = value;
-        ebb_arena_fini(&arena);
-    }
+    while (exp_db_fetch(&c))
+        set_found(t, row.trial_id, row.metrics, &at);
+    return exp_db_end(&c);
+}
+
+/* Any metric, of the validation after one step. */
+static enum ebb_status set_at(struct serve_rest *r, int64_t step, struct serve_table *t)
+{
+    struct exp_db_snapshot row;
+    struct exp_db_pair which = {.a = r->id, .b = step};
+    size_t at = 0;
+    set_none(t);
+    struct exp_db_cursor c = exp_db_trials_at(r->db, &which, &row, r->err);
+    while (exp_db_fetch(&c))
+        set_found(t, row.trial_id, row.metrics, &at);
     return exp_db_end(&c);
 }
 
@@ -178,6 +199,9 @@ enum ebb_status serve_table_read(struct serve_rest *r, const char *only, struct 
     enum ebb_status status = fill(&m, keys);
     ebb_strmap_fini(&m.columns);
     EBB_TRY(status);
+    int64_t step = serve_query_int(r, "step", 0, 0);
+    if (step > 0)
+        return set_at(r, step, t);
     if (is_other)
         return set_latest(r, t);
     set_best(t);

@@ -24,7 +24,7 @@ struct serve_table {
 };
 
 /* Of the metric that is asked for (the searcher's: the best value so far; others: at the latest
- * validation), in the order of trials, in the request's arena. `only`: the one column that is wanted,
+ * validation; step=S: at the one after that step), in the order of trials, in the request's arena. `only`: the one column that is wanted,
  * "" = none, NULL = all. 404 when there is no such experiment. */
 enum ebb_status serve_table_read(struct serve_rest *r, const char *only, struct serve_table *t);
 /* A cell as a number; equal texts are equal numbers. NaN = none. */

@@ -103,7 +103,8 @@ static enum ebb_status work_save(void *self, const char *dir, struct ebb_error *
 
 /* ---- what a step took ---- */
 
-/* Bytes by kind over a step that keeps everything, with the first report only: it stays as it is. */
+/* With the first report only, for they stay as they are: bytes by kind over a step that keeps
+ * everything. */
 static void report_kinds(struct work *w, struct ebb_json_writer *out)
 {
     struct ebb_arena arena = {0};
@@ -114,6 +115,25 @@ static void report_kinds(struct work *w, struct ebb_json_writer *out)
             ebb_jsonw_key_uint(out, train_kind_names[k], e.kinds[k]);
         ebb_jsonw_object_end(out);
         train_timeline_write(w->trial, &e, out);
+    }
+    ebb_arena_fini(&arena);
+}
+
+/* The step as its budget makes it, tiers included. */
+static void report_managed(struct work *w, struct ebb_json_writer *out)
+{
+    struct ebb_arena arena = {0};
+    struct train_managed m = {0};
+    if (train_trial_managed(w->trial, &arena, &m, NULL) == EBB_OK && m.count > 0) {
+        ebb_jsonw_key_object(out, "managed");
+        ebb_jsonw_key_string(out, "how", m.how);
+        ebb_jsonw_key_uint(out, "peak_bytes", m.peak_bytes);
+        ebb_jsonw_key_uint(out, "runs", m.count);
+        ebb_jsonw_key_uint(out, "again", m.again);
+        ebb_jsonw_key_uint(out, "evictions", m.evictions[m.count - 1]);
+        ebb_jsonw_key_uint(out, "copies", m.copies[m.count - 1]);
+        train_managed_write(&m, out);
+        ebb_jsonw_object_end(out);
     }
     ebb_arena_fini(&arena);
 }
@@ -129,6 +149,8 @@ static void report_memory(struct work *w, const struct train_state *s, struct eb
     ebb_jsonw_key_uint(out, "buffer_bytes", s->buffer_bytes);
     if (!w->has_reported)
         report_kinds(w, out);
+    if (!w->has_reported && s->budget_bytes != UINT64_MAX)
+        report_managed(w, out);
     ebb_jsonw_object_end(out);
 }
 

@@ -400,9 +400,14 @@ TEST(lists_of_experiments__are_filtered_and_sorted)
     check_list(db, (struct exp_db_filter){.is_archived = true}, " 3");
     check_list(db, (struct exp_db_filter){.is_archived = true, .is_unarchived = true}, " 3 2 1");
     check_list(db, (struct exp_db_filter){.description = "0%"}, " 1");
-    check_list(db, (struct exp_db_filter){.label = "a_b", .owner = "ada"}, " 3 2 1");
-    check_list(db, (struct exp_db_filter){.label = "axb"}, "");
-    check_list(db, (struct exp_db_filter){.owner = "bob"}, "");
+    check_list(db,
+               (struct exp_db_filter){
+                   .labels = {"a_b"}, .label_count = 1, .owners = {"ada"}, .owner_count = 1},
+               " 3 2 1");
+    check_list(db, (struct exp_db_filter){.labels = {"axb"}, .label_count = 1}, "");
+    check_list(db, (struct exp_db_filter){.labels = {"a_b", "axb"}, .label_count = 2}, "");
+    check_list(db, (struct exp_db_filter){.owners = {"bob"}, .owner_count = 1}, "");
+    check_list(db, (struct exp_db_filter){.owners = {"bob", "ada"}, .owner_count = 2}, " 3 2 1");
     check_list(db, (struct exp_db_filter){.states = {"ERROR", "ACTIVE"}, .state_count = 2}, " 3 1");
     check_list(db, (struct exp_db_filter){.sort = "description"}, " 1 2 3");
     check_list(db, (struct exp_db_filter){.sort = "description", .is_descending = true}, " 3 2 1");

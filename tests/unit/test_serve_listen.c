@@ -216,6 +216,8 @@ TEST(explain__takes_no_files)
         "{\"model\": \"x\", \"task\": \"gan\", \"opt\": {\"lr\": [\"x\"]}}",
         "{\"model\": \"x\", \"task\": \"gan\", \"batch\": 0}",
         "{\"model\": \"x\", \"task\": \"gan\", \"precision\": \"fp8\"}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"file\": \"/tmp/x\"}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"device\": \"../cpu\"}",
     };
     begin();
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
@@ -246,13 +248,18 @@ static void begin_with_program(const char *script)
     copy_text(reader, fixture_ask(&f, "POST", "/tokens", "{\"read_only\": true}", NULL), "token");
 }
 
-static int explain(int batch)
+static int explain_with(int batch, const char *more)
 {
-    char fields[160], body[128];
-    int n =
-        snprintf(body, sizeof body, "{\"model\": \"m\", \"task\": \"gan\", \"batch\": %d}", batch);
+    char fields[160], body[256];
+    int n = snprintf(body, sizeof body, "{\"model\": \"m\", \"task\": \"gan\", \"batch\": %d%s}",
+                     batch, more);
     snprintf(fields, sizeof fields, HOST "Authorization: Bearer ~R\r\nContent-Length: %d\r\n", n);
     return ask("POST /api/v1/explain", fields, body);
+}
+
+static int explain(int batch)
+{
+    return explain_with(batch, "");
 }
 
 TEST(explain__runs_the_program_once_for_a_question)
@@ -261,13 +268,22 @@ TEST(explain__runs_the_program_once_for_a_question)
     begin_with_program(
         "echo \"{\\\"args\\\": \\\"$*\\\", \\\"file\\\": $(cat), \\\"pid\\\": $$}\"");
     CHECK_EQ(explain(3), 200);
-    assert_non_null(strstr(heard, "\"args\": \"explain /dev/stdin --json --policy dtr_eq\""));
+    assert_non_null(
+        strstr(heard, "\"args\": \"explain /dev/stdin --json --seconds 8 --policy dtr_eq\""));
     assert_non_null(strstr(heard, "\"entrypoint\": \"ebb:gan\", \"model\": {\"name\": \"m\"}"));
     snprintf(first, sizeof first, "%s", strstr(heard, "\r\n\r\n"));
     CHECK_EQ(explain(3), 200);
     CHECK_STR(strstr(heard, "\r\n\r\n"), first); /* the same process answered */
     CHECK_EQ(explain(4), 200);
     CHECK(strcmp(strstr(heard, "\r\n\r\n"), first) != 0);
+    CHECK_EQ(explain_with(3, ", \"quick\": true"), 200);
+    assert_non_null(strstr(heard, "\"args\": \"explain /dev/stdin --json --quick\""));
+    CHECK_EQ(explain_with(3, ", \"budget\": \"1MiB\", \"host\": \"2MiB\", \"file\": 512"), 200);
+    assert_non_null(strstr(heard, "--policy dtr_eq --budget 1048576\""));
+    assert_non_null(strstr(heard, "\"memory\": {\"precision\": \"fp32\", \"host\": 2097152, "
+                                  "\"file\": 512}"));
+    CHECK_EQ(explain_with(3, ", \"device\": \"nvidia-h200\""), 200);
+    assert_non_null(strstr(heard, "\"device\": \"nvidia-h200\""));
     fixture_end(&f);
     begin_with_program("echo 'ebb: error: /dev/stdin:1:40: model.planes: found -3' >&2; exit 2");
     CHECK_EQ(explain(3), 422);

@@ -83,8 +83,44 @@ TEST(points__have_every_trial_and_say_what_varies)
     const struct ebb_doc_node *one = ebb_doc_get(root, "trials")->items[0];
     CHECK_EQ(ebb_doc_get(one, "hparams")->count, 2);
     CHECK(ebb_doc_double(one, "value", -1) > 0);
+    double best = ebb_doc_double(one, "value", -1);
+    for (int step = 1; step <= 3; step++) { /* max_steps 2: validated after the last only */
+        root = fixture_get(&f, "/experiments/1/points?step=%d", step);
+        one = ebb_doc_get(root, "trials")->items[0];
+        CHECK_EQ(ebb_doc_get(root, "trials")->count, 7);
+        CHECK(ebb_doc_double(one, "value", -1) == (step == 2 ? best : -1));
+    }
     root = fixture_get(&f, "/experiments/1/importance");
     CHECK_EQ(ebb_doc_get(root, "importance")->count, 1);
+    fixture_end(&f);
+}
+
+TEST(work_of_a_trial__comes_by_page_and_in_sum)
+{
+    int status;
+    run_search();
+    const struct ebb_doc_node *root = fixture_get(&f, "/trials/1/workloads?limit=1");
+    const struct ebb_doc_node *list = ebb_doc_get(root, "workloads");
+    CHECK_EQ(ebb_doc_int(root, "total", 0), 2);
+    CHECK_EQ(list->count, 1);
+    CHECK_EQ(ebb_doc_int(list->items[0], "step_id", 0), 2); /* the newest */
+    list = list_of("workloads", "/trials/1/workloads?limit=9&offset=1");
+    CHECK_EQ(list->count, 1);
+    CHECK_EQ(ebb_doc_int(list->items[0], "step_id", 0), 1);
+    list = list_of("workloads", "/trials/1/workloads?limit=9&has=validation");
+    CHECK_EQ(list->count, 1);
+    CHECK(ebb_doc_given(list->items[0], "validation") != NULL);
+    root = fixture_get(&f, "/trials/1/workloads?limit=9&has=checkpoint");
+    CHECK_EQ(ebb_doc_get(root, "workloads")->count, (size_t)ebb_doc_int(root, "total", -1));
+    fixture_ask(&f, "GET", "/trials/1/workloads?limit=9&has=nothing", NULL, &status);
+    CHECK_EQ(status, 400);
+    fixture_ask(&f, "GET", "/trials/99/workloads?limit=9", NULL, &status);
+    CHECK_EQ(status, 404);
+    root = fixture_get(&f, "/trials/1/summary");
+    CHECK(ebb_doc_double(ebb_doc_get(root, "work"), "training", -1) >= 0);
+    CHECK(ebb_doc_given(root, "memory") == NULL); /* it is no built-in trial */
+    fixture_ask(&f, "GET", "/trials/99/summary", NULL, &status);
+    CHECK_EQ(status, 404);
     fixture_end(&f);
 }
 
@@ -179,6 +215,18 @@ TEST(curves__are_thinned_and_keep_their_peaks)
     root = fixture_get(&f, "/experiments/1/curves?max_trials=3&metric=loss&kind=training");
     CHECK_EQ(ebb_doc_get(root, "curves")->count, 3);
     CHECK_EQ(ebb_doc_get(ebb_doc_get(root, "curves")->items[0], "values")->count, 2);
+    /* only what is new */
+    root = fixture_get(&f, "/curves?trials=1");
+    values = ebb_doc_get(ebb_doc_get(root, "curves")->items[0], "times");
+    double late = values->items[values->count - 1]->number;
+    root = fixture_get(&f, "/curves?trials=1&since=%.3f", late + 1);
+    CHECK_EQ(ebb_doc_get(ebb_doc_get(root, "curves")->items[0], "values")->count, 0);
+    root = fixture_get(&f, "/curves?trials=1&since=%.3f", late - 10.5);
+    values = ebb_doc_get(ebb_doc_get(root, "curves")->items[0], "values");
+    batches = ebb_doc_get(ebb_doc_get(root, "curves")->items[0], "batches");
+    CHECK_EQ(values->count, 11);
+    CHECK(batches->items[batches->count - 1]->integer == 5000 * 4);
+    CHECK(batches->count == 1 || batches->items[0]->integer < batches->items[1]->integer);
     root = fixture_get(&f, "/curves?trials=1&metric=other");
     CHECK(ebb_doc_get(ebb_doc_get(root, "curves")->items[0], "values")->count > 100);
     int status;

@@ -140,6 +140,18 @@ test("an experiment: every tab", async () => {
   await page.keyboard.press("Tab");
   await until(async () => !(await page.locator(".card-head .note").first().textContent()).startsWith("12"), "a range by numbers");
   check((await page.locator(".hbars dt").count()) === 3, "importance of three");
+  await press("Clear ranges");
+  await page.getByLabel("after batches").fill("10"); // trials validate at their end: nothing there
+  await page.keyboard.press("Tab");
+  await until(async () => (await page.getByRole("region", { name: "trials in the chosen ranges" }).locator("tbody tr td:nth-child(3)").allTextContents()).every((v) => v === "–"), "no validation after 10 batches");
+  check(page.url().includes("at=10"), "the address: " + page.url());
+  await page.getByLabel("after batches").fill("");
+  await page.keyboard.press("Tab");
+  const shot = page.locator("figure canvas").first();
+  await shot.scrollIntoViewIfNeeded();
+  const dots = await shot.boundingBox();
+  for (let i = 0; i < 400 && !(await page.locator(".tip").count()); i++) await page.mouse.move(dots.x + 60 + (i % 20) * ((dots.width - 80) / 20), dots.y + 15 + Math.floor(i / 20) * 7.5);
+  check(/^trial \d+: /.test(await page.locator(".tip").textContent()), "a dot tells its trial");
   await page.getByRole("tab", { name: "Checkpoints" }).click();
   await until(async () => (await page.locator("tbody tr").count()) > 0, "checkpoints");
   await page.locator("tbody button.mono").first().click();
@@ -216,6 +228,81 @@ test("activate, pause, cancel, kill, fork, delete", async () => {
   cli("e", "kill", String(next));
 });
 
+test("experiments: what is done to several at once", async () => {
+  const paused = [1, 2].map(() => { cli("e", "create", "long.yaml", "trial", "--paused"); return Math.max(...json("e", "list", "--all").experiments.map((e) => e.id)); });
+  const all = (want) => paused.every((id) => want.test(state(id)));
+  const tickBoth = async () => { for (const id of paused) await page.getByLabel("tick experiment " + id, { exact: true }).check(); };
+  const bar = page.getByRole("group", { name: "with the ticked ones" });
+  await at(page, "/experiments");
+  for (const [verb, want, sure] of [["Activate", /^ACTIVE$/], ["Pause", /^PAUSED$/], ["Activate", /^ACTIVE$/], ["Kill", /^CANCELED$/, "Kill"]]) {
+    await tickBoth();
+    await press(verb, bar);
+    if (sure) await press(sure, page.getByRole("dialog"));
+    await until(() => all(want), verb + ": " + paused.map(state), 20000);
+  }
+  await tickBoth();
+  await press("TensorBoard", bar);
+  await page.getByRole("dialog").getByText("ebb tensorboard start " + paused.join(" ")).waitFor();
+  await press("Close", page.getByRole("dialog"));
+  await press("Delete", bar);
+  await press("Delete", page.getByRole("dialog"));
+  await until(() => !json("e", "list", "--all").experiments.some((e) => paused.includes(e.id)), "deleted", 20000);
+  cli("e", "create", "long.yaml", "trial");
+  const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id)), now = page.getByRole("region", { name: "what runs now" });
+  await until(() => state(id) === "ACTIVE", "it runs");
+  await now.getByText("1 of 2 slots").waitFor();
+  await page.getByLabel("pause experiment " + id).click();
+  await until(() => state(id) === "PAUSED", "paused by its card");
+  await now.waitFor({ state: "detached" });
+  await page.getByLabel("tick experiment " + id, { exact: true }).check();
+  await press("Cancel", bar);
+  await page.getByRole("dialog").locator("button.danger").click();
+  await until(() => /CANCELED/.test(state(id)), "canceled", 20000);
+  await at(page, "/experiments/" + id);
+  await press("Archive");
+  await until(() => row(id).archived, "archived on its page");
+  await press("Unarchive");
+  await until(() => !row(id).archived, "and back");
+  await at(page, "/experiments");
+  await page.getByText("Every owner").click();
+  await page.locator("details.menu").getByLabel(cli("user", "whoami").trim()).check();
+  await until(async () => (await page.locator("tbody tr").count()) >= 3, "of this owner");
+  check(page.url().includes("user="), "the owner is in the address");
+  await at(page, "/experiments?user=nobody&user=" + encodeURIComponent(cli("user", "whoami").trim()));
+  await until(async () => (await page.locator("tbody tr").count()) >= 3, "of one of two owners");
+  await at(page, "/experiments?label=first&label=none");
+  await page.getByText("No experiment is like that.").waitFor();
+  await page.getByLabel("without the filter none").click();
+  await until(async () => (await page.locator("tbody tr").count()) === 1, "with the other label");
+  await page.getByLabel("fork experiment 1", { exact: true }).click();
+  await page.getByRole("dialog").getByLabel("configuration").waitFor();
+  await page.keyboard.press("Escape");
+});
+
+test("files and logs are saved, a process is killed", async () => {
+  await at(page, "/experiments/1?tab=code");
+  const [model] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download" }).click()]);
+  check(/\.tar\.gz$/.test(model.suggestedFilename()), "the model definition: " + model.suggestedFilename());
+  cli("e", "create", "long.yaml", "trial");
+  const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id)), first = await until(() => json("e", "lt", String(id)).trials.find((t) => t.pid), "a process", 20000);
+  await at(page, `/trials/${first.id}?tab=logs`);
+  const [log] = await Promise.all([page.waitForEvent("download"), press("Download")]);
+  check(/\.txt$/.test(log.suggestedFilename()), "the log: " + log.suggestedFilename());
+  await press("Kill process");
+  await press("Kill it", page.getByRole("dialog"));
+  await until(() => json("trial", "describe", String(first.id)).trial.restarts === 1, "it counts as a failure", 20000);
+  cli("e", "kill", String(id));
+  await at(page, "/experiments/1?tab=trials");
+  const trials = json("e", "lt", "1").trials.slice(0, 2).map((t) => t.id);
+  for (const t of trials) await page.getByLabel("tick trial " + t, { exact: true }).check();
+  await page.getByRole("button", { name: "Compare 2" }).click();
+  await page.getByRole("heading", { name: "What differs" }).waitFor();
+  const theme = await page.evaluate(() => document.documentElement.dataset.theme);
+  await page.getByRole("button", { name: /^(Light|Dark)$/ }).click();
+  check((await page.evaluate(() => document.documentElement.dataset.theme)) !== theme, "the theme changes");
+  await page.getByRole("button", { name: /^(Light|Dark)$/ }).click();
+});
+
 test("a trial: metrics, steps, resources, log; continue", async () => {
   const trial = json("e", "lt", "1").trials[0].id;
   await at(page, "/trials/" + trial);
@@ -228,7 +315,7 @@ test("a trial: metrics, steps, resources, log; continue", async () => {
   await page.getByLabel("search the log").fill("no such line anywhere");
   await page.getByText("No line is like that.").waitFor();
   await page.getByRole("tab", { name: "Steps" }).click();
-  same(await page.locator("tbody tr").count(), 6, "steps");
+  await until(async () => (await page.locator("tbody tr").count()) === 6, "six steps");
   await press("Continue");
   const text = page.getByLabel("configuration");
   check((await text.inputValue()).includes("source_trial_id: " + trial), "it begins with the trial's checkpoint");
@@ -277,6 +364,23 @@ test("memory: bytes and floor as the command has them", async () => {
   await page.getByText("does not fit").waitFor();
   await page.getByRole("textbox", { name: "Budget" }).fill(String(want.floor_bytes));
   await page.getByText("fits with recomputation").waitFor();
+  const inside = page.getByRole("region", { name: "the step inside the budget" });
+  await inside.getByText("ops run again").waitFor();
+  await page.getByRole("textbox", { name: "Host memory below" }).fill("lots");
+  await page.getByRole("alert").getByText("host: 'lots' is no size").waitFor();
+  await page.getByRole("textbox", { name: "Host memory below" }).fill("64MiB");
+  const below = json("explain", file, "--quick", "--host", "64MiB");
+  check(below.floor_bytes < want.floor_bytes, "with room below the floor is lower");
+  await until(async () => (await shown("Floor")) === below.floor_bytes, "the floor with host memory");
+  await page.getByRole("textbox", { name: "Budget" }).fill(String(below.floor_bytes));
+  await inside.getByText("copies between tiers").waitFor();
+  await inside.getByText("in host").first().waitFor();
+  await inside.getByText("from host").first().waitFor();
+  const tiers = json("explain", file, "--host", "64MiB", "--budget", String(below.floor_bytes)).managed;
+  await inside.getByText("Values as a table").click();
+  same(await inside.locator("thead th").allTextContents(), tiers.columns, "columns of the table");
+  await inside.getByText("Values as a table").click();
+  await page.getByRole("textbox", { name: "Host memory below" }).fill("");
   page.expectsErrors = true; // what the command refuses is a 422
   await page.getByLabel("Options of the model").fill("features=-3");
   await page.getByText("model.features").first().waitFor();
@@ -290,24 +394,21 @@ test("memory: bytes and floor as the command has them", async () => {
   }
 });
 
-if (process.env.EBB_WEB_LONG)
-  test("memory: ten models as the command has them", async () => {
-    const rows = [["cifar_resnet20", "image_classification", 64], ["resnet50", "image_classification", 16], ["cifar_resnet1202", "image_classification", 8], ["densenet121", "image_classification", 16], ["unet", "segmentation", 2], ["gpt2_124M", "language_model", 4], ["bert_large", "language_model", 2], ["deepcam", "segmentation", 2], ["wlm_lstm", "language_model", 16], ["dtr_treelstm", "sequence", 8]];
-    const told = [];
-    for (const [model, task, batch] of rows) {
-      const asked = { model, task, batch, optimizer: "SGD", opt: { lr: 0.01, momentum: 0.9 }, quick: true };
-      const start = Date.now();
-      const found = await page.evaluate(async (body) => { const s = await (await fetch("api/v1/session")).json(); const a = await fetch("api/v1/explain", { method: "POST", headers: { "X-Ebb-Csrf": s.csrf }, body: JSON.stringify(body) }); return [a.status, await a.json()]; }, asked);
-      const ms = Date.now() - start;
-      if (found[0] !== 200) { told.push(`${model} ${found[0]} after ${ms} ms`); continue; }
-      const file = write(model + ".yaml", `entrypoint: ebb:${task === "sequence" ? "regression" : task}\nmodel: {name: ${model}}\nhyperparameters: {global_batch_size: ${batch}}\nopt: {name: SGD, lr: 0.01, momentum: 0.9}\nsearcher: {name: single, metric: validation_loss, max_steps: 1}\n`);
-      const want = json("explain", file, "--budget", "1TiB", "--policy", "lru");
-      same([found[1].unlimited_bytes, found[1].floor_bytes, found[1].peak], [want.unlimited_bytes, want.floor_bytes, want.peak], model);
-      told.push(`${model} ${ms} ms`);
-    }
-    problems.length = 0;
-    return told.join(", ");
-  });
+test("a trial inside a budget: where its memory and time go, tiers included", async () => {
+  const text = (more) => `description: inside a budget\nentrypoint: ebb:regression\nmodel: {name: dtr_treelstm, features: 32, memory: 48, depth: 4}\nhyperparameters: {global_batch_size: 8}\nopt: {name: SGD, lr: 0.01, momentum: 0.9}\nmemory: {host: 64MiB${more}}\nbatches_per_step: 2\nsearcher: {name: single, metric: validation_loss, max_steps: 2}\n`;
+  const floor = json("explain", write("tiers.yaml", text("")), "--quick").floor_bytes, budget = Math.ceil((1.2 * floor) / 256) * 256;
+  cli("e", "create", write("tiers.yaml", text(`, budget: ${budget}`)), "oddfiles");
+  const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id));
+  await until(() => state(id) === "COMPLETED", "it trains", 60000);
+  const trial = json("e", "lt", String(id)).trials[0].id;
+  await at(page, `/trials/${trial}?tab=resources`);
+  const inside = page.getByRole("region", { name: "the step inside the budget" });
+  for (const words of ["copies between tiers", "in host", "to host", "from host"]) await inside.getByText(words).first().waitFor();
+  for (const words of ["Peak", "Budget", "Floor"]) await page.locator("dt", { hasText: words }).first().waitFor();
+  await page.getByText("Where the time of training goes").waitFor();
+  const peak = json("trial", "describe", String(trial)).workloads[0].metrics.resources.memory;
+  check(peak.peak_bytes <= budget && peak.budget_bytes === budget && peak.managed.columns.includes("from_file"), "what the trial reports: " + JSON.stringify(peak).slice(0, 200));
+});
 
 test("text of users is shown, not run", async () => {
   await at(page, "/experiments/3");

@@ -4,10 +4,10 @@
 #include "base/str.h"
 #include "exp/db/driver.h"
 
-#define ARGS (EXP_DB_FILTER_STATES + 5)
+#define ARGS (EXP_DB_FILTER_STATES + 2 * EXP_DB_FILTER_NAMES + 3)
 
 struct asked {
-    struct ebb_str sql, description, label;
+    struct ebb_str sql, description, labels[EXP_DB_FILTER_NAMES];
     struct exp_db_value args[ARGS];
     size_t count;
     bool has_where;
@@ -65,23 +65,26 @@ static void like(struct asked *q, const char *column, struct ebb_str *pattern, c
     argument(q, " LIKE ", text(ebb_str_c(pattern)), " ESCAPE '\\'");
 }
 
+static void one_of(struct asked *q, const char *begin, const char *const *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0)
+            condition(q, begin);
+        argument(q, i > 0 ? ", " : "", text(values[i]), "");
+    }
+    if (count > 0)
+        ebb_str_addc(&q->sql, ')');
+}
+
 static void conditions(struct asked *q, const struct exp_db_filter *f)
 {
-    for (size_t i = 0; i < f->state_count; i++) {
-        if (i == 0)
-            condition(q, "state IN (");
-        argument(q, i > 0 ? ", " : "", text(f->states[i]), "");
-    }
-    if (f->state_count > 0)
-        ebb_str_addc(&q->sql, ')');
+    one_of(q, "state IN (", f->states, f->state_count);
     if (f->is_archived != f->is_unarchived)
         condition(q, f->is_archived ? "archived = 1" : "archived = 0");
-    if (!is_any(f->owner)) {
-        condition(q, "owner");
-        argument(q, " = ", text(f->owner), "");
-    }
+    one_of(q, "owner IN (", f->owners, f->owner_count);
     like(q, "description", &q->description, "", f->description);
-    like(q, "labels", &q->label, "\"", f->label);
+    for (size_t i = 0; i < f->label_count; i++)
+        like(q, "labels", &q->labels[i], "\"", f->labels[i]);
 }
 
 /* Ties by number, in the same direction: as the indexes have it. */
@@ -98,9 +101,6 @@ static struct exp_db_cursor ask(struct exp_db *db, const struct exp_db_filter *f
                                 void *row, struct ebb_error *err)
 {
     struct asked q = {0};
-    ebb_str_init(&q.sql);
-    ebb_str_init(&q.description);
-    ebb_str_init(&q.label);
     if (is_count) {
         ebb_str_add(&q.sql, "SELECT COUNT(*) FROM experiments");
         conditions(&q, f);
@@ -121,7 +121,8 @@ static struct exp_db_cursor ask(struct exp_db *db, const struct exp_db_filter *f
                        is_count ? &exp_db_id_shape : &exp_db_experiment_shape, row, err);
     ebb_str_fini(&q.sql);
     ebb_str_fini(&q.description);
-    ebb_str_fini(&q.label);
+    for (size_t i = 0; i < EXP_DB_FILTER_NAMES; i++)
+        ebb_str_fini(&q.labels[i]);
     return c;
 }
 

@@ -30,6 +30,15 @@
 #define EXP_DB_FROM_USERS                                                                          \
     " FROM (SELECT u.*, (SELECT COUNT(*) FROM experiments e WHERE e.owner = u.name)"               \
     " AS num_experiments FROM users u) AS r"
+#define EXP_DB_WORKLOAD_COLUMNS                                                                    \
+    "s.id, s.state, s.start_time, s.end_time, s.metrics, v.state AS v_state,"                      \
+    " v.start_time AS v_start_time, v.end_time AS v_end_time, v.metrics AS v_metrics,"             \
+    " c.state AS c_state, c.start_time AS c_start_time, c.end_time AS c_end_time,"                 \
+    " c.uuid AS c_uuid, c.size AS c_size"
+#define EXP_DB_FROM_STEPS                                                                          \
+    " FROM steps s"                                                                                \
+    " LEFT JOIN validations v ON v.trial_id = s.trial_id AND v.step_id = s.id"                     \
+    " LEFT JOIN checkpoints c ON c.trial_id = s.trial_id AND c.step_id = s.id"
 
 #define EXP_DB_QUERIES(READ, WRITE)                                                                \
     /* numbers and words that belong to the whole */                                               \
@@ -216,13 +225,17 @@
          "SELECT @" EXP_DB_FROM_TRIALS " WHERE experiment_id = $1 ORDER BY CASE"                   \
          " WHEN best_signed IS NULL THEN 1 ELSE 0 END, best_signed, id LIMIT $2")                  \
     READ(exp_db_workloads, exp_db_id, exp_db_workload,                                             \
-         "SELECT s.id, s.state, s.start_time, s.end_time, s.metrics, v.state AS v_state,"          \
-         " v.start_time AS v_start_time, v.end_time AS v_end_time, v.metrics AS v_metrics,"        \
-         " c.state AS c_state, c.start_time AS c_start_time, c.end_time AS c_end_time,"            \
-         " c.uuid AS c_uuid, c.size AS c_size FROM steps s"                                        \
-         " LEFT JOIN validations v ON v.trial_id = s.trial_id AND v.step_id = s.id"                \
-         " LEFT JOIN checkpoints c ON c.trial_id = s.trial_id AND c.step_id = s.id"                \
-         " WHERE s.trial_id = $1 ORDER BY s.id")                                                   \
+         "SELECT " EXP_DB_WORKLOAD_COLUMNS EXP_DB_FROM_STEPS " WHERE s.trial_id = $1"              \
+         " ORDER BY s.id")                                                                         \
+    /* the newest first; those that have a checkpoint, a validation */                             \
+    READ(exp_db_workloads_page, exp_db_workload_range, exp_db_workload,                            \
+         "SELECT " EXP_DB_WORKLOAD_COLUMNS EXP_DB_FROM_STEPS " WHERE s.trial_id = $1 AND"          \
+         " ($2 = 0 OR c.state IS NOT NULL) AND ($3 = 0 OR v.state IS NOT NULL)"                    \
+         " ORDER BY s.id DESC LIMIT $4 OFFSET $5")                                                 \
+    READ(exp_db_workloads_count, exp_db_workload_kind, exp_db_id,                                  \
+         "SELECT CASE WHEN $2 = 1 THEN (SELECT COUNT(*) FROM checkpoints WHERE trial_id = $1)"     \
+         " WHEN $3 = 1 THEN (SELECT COUNT(*) FROM validations WHERE trial_id = $1)"                \
+         " ELSE (SELECT COUNT(*) FROM steps WHERE trial_id = $1) END")                             \
     READ(exp_db_history, exp_db_id, exp_db_best,                                                   \
          "SELECT v.trial_id, v.step_id, v.end_time, v.signed_metric FROM validations v"            \
          " JOIN trials t ON t.id = v.trial_id WHERE t.experiment_id = $1 AND v.is_best = 1"        \
@@ -301,9 +314,16 @@
          "SELECT v.trial_id, v.step_id, v.metrics FROM validations v JOIN trials t"                \
          " ON t.id = v.trial_id WHERE t.experiment_id = $1 AND v.state = 'COMPLETED'"              \
          " ORDER BY v.trial_id, v.step_id")                                                        \
-    READ(exp_db_signed_curve, exp_db_id, exp_db_signed_point,                                      \
+    /* the newest first: who wants only what is new stops there */                                 \
+    READ(exp_db_signed_back, exp_db_id, exp_db_signed_point,                                       \
          "SELECT step_id, end_time, signed_metric FROM validations WHERE trial_id = $1 AND"        \
-         " state = 'COMPLETED' AND signed_metric IS NOT NULL ORDER BY step_id")                    \
+         " state = 'COMPLETED' AND signed_metric IS NOT NULL ORDER BY step_id DESC")               \
+    READ(exp_db_steps_back, exp_db_id, exp_db_point,                                               \
+         "SELECT id AS step_id, end_time, metrics FROM steps WHERE trial_id = $1 AND"              \
+         " state = 'COMPLETED' ORDER BY id DESC")                                                  \
+    READ(exp_db_validations_back, exp_db_id, exp_db_point,                                         \
+         "SELECT step_id, end_time, metrics FROM validations WHERE trial_id = $1 AND"              \
+         " state = 'COMPLETED' ORDER BY step_id DESC")                                             \
                                                                                                    \
     /* tokens, and logins that were made with one */                                               \
     READ(exp_db_token_find, exp_db_name, exp_db_token_known,                                       \

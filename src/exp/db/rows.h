@@ -291,6 +291,16 @@ struct exp_db_bytes {
     X(T, TEXT, hparams)                                                                            \
     X(T, TEXT, metrics)
 
+#define EXP_DB_WORKLOAD_KIND_FIELDS(X, T)                                                          \
+    X(T, INT, trial_id)                                                                            \
+    X(T, BOOL, has_checkpoint)                                                                     \
+    X(T, BOOL, has_validation)
+
+#define EXP_DB_WORKLOAD_RANGE_FIELDS(X, T)                                                         \
+    EXP_DB_WORKLOAD_KIND_FIELDS(X, T)                                                              \
+    X(T, INT, limit)                                                                               \
+    X(T, INT, offset)
+
 #define EXP_DB_LOG_RANGE_FIELDS(X, T)                                                              \
     X(T, INT, trial_id)                                                                            \
     X(T, INT, after)                                                                               \
@@ -401,6 +411,8 @@ struct exp_db_bytes {
     S(exp_db_pair, EXP_DB_PAIR_FIELDS)                                                             \
     S(exp_db_trial_shown, EXP_DB_TRIAL_SHOWN_FIELDS)                                               \
     S(exp_db_workload, EXP_DB_WORKLOAD_FIELDS)                                                     \
+    S(exp_db_workload_kind, EXP_DB_WORKLOAD_KIND_FIELDS)                                           \
+    S(exp_db_workload_range, EXP_DB_WORKLOAD_RANGE_FIELDS)                                         \
     S(exp_db_point, EXP_DB_POINT_FIELDS)                                                           \
     S(exp_db_best, EXP_DB_BEST_FIELDS)                                                             \
     S(exp_db_snapshot, EXP_DB_SNAPSHOT_FIELDS)                                                     \

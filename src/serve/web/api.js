@@ -57,8 +57,8 @@ export async function logout() {
   csrf = null;
 }
 
-/* "?a=1&b=2" of those that have a value */
+// "?a=1&b=2&b=3" of those that have a value; a list is its values
 export function query(values) {
-  const pairs = Object.entries(values).filter(([, v]) => v !== undefined && v !== null && v !== "" && v !== false);
+  const pairs = Object.entries(values).flatMap(([k, v]) => [].concat(v).map((x) => [k, x])).filter(([, v]) => v !== undefined && v !== null && v !== "" && v !== false);
   return pairs.length ? "?" + pairs.map(([k, v]) => encodeURIComponent(k) + "=" + encodeURIComponent(v)).join("&") : "";
 }

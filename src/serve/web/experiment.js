@@ -1,8 +1,9 @@
 // experiment.js - one experiment: what it is, its curves, trials, space, checkpoints, files, notes; and everything that can be done to it.
 import { html, useState, useEffect, useMemo } from "./preact.js";
 import * as api from "./api.js";
-import { useData, useQuery, go, link, act, State, Progress, Time, Sorted, Pager, Labels, Failed, Dialog, Tabs, lasted, fmt, num, bytes, toYaml, isEnded, useNow } from "./ui.js";
+import { useData, useQuery, go, link, act, State, Progress, Time, Sorted, Pager, Labels, Failed, Dialog, Tabs, TensorBoard, lasted, fmt, num, bytes, toYaml, isEnded, useNow } from "./ui.js";
 import { Curves, TableOf } from "./chart.js";
+import { useCurves } from "./curves.js";
 import { Explore } from "./explore.js";
 import { Logs } from "./logs.js";
 
@@ -36,7 +37,8 @@ export function perEpoch(config, hparams) {
 function CurvesTab({ e, id, q, set }) {
   const names = useData(`/experiments/${id}/metric-names`, (x) => x.experiment_id === id && x.type === "validation").data;
   const most = Number(q.top) || 20;
-  const { data, error } = useData(`/experiments/${id}/curves` + api.query({ metric: q.metric, kind: q.kind, max_trials: most, points: most > 100 ? 24 : 400, times: most > 100 && !q.x ? "0" : "" }), (x) => x.experiment_id === id && (x.type === "validation" || x.type === "step"));
+  const path = `/experiments/${id}/curves` + api.query({ metric: q.metric, kind: q.kind, max_trials: most, points: most > 100 ? 24 : 400, times: most > 100 && !q.x ? "0" : "" });
+  const { data: [data], error } = useCurves([path], (x) => x.experiment_id === id && (x.type === "validation" || x.type === "step" || x.type === "trial"));
   const batch = e.config && e.config.hyperparameters && e.config.hyperparameters.global_batch_size;
   const epochs = perEpoch(e.config, { global_batch_size: typeof batch === "number" ? batch : batch && batch.val });
   const series = useMemo(() => (data ? data.curves.filter((c) => c.values.length).map((c) => ({ id: c.trial_id, label: "trial " + c.trial_id, x: axisX(q.x, c, Date.parse(e.start_time) / 1000, epochs || 1), y: c.values.map(num) })) : []), [data, q.x]);
@@ -134,7 +136,9 @@ function Actions({ e, me, reload, fork }) {
     <button onClick=${fork}>Fork</button>
     ${ended && (e.archived ? html`<button onClick=${() => post("unarchive", "Unarchived")}>Unarchive</button>` : html`<button onClick=${() => post("archive", "Archived")}>Archive</button>`)}
     ${ended && html`<button class="danger" onClick=${() => ask("delete")}>Delete</button>`}
-    ${asking && html`<${Dialog} title=${{ cancel: "Cancel", kill: "Kill", delete: "Delete" }[asking] + ` experiment ${e.id}?`} submit=${{ cancel: "Cancel it", kill: "Kill it", delete: "Delete it" }[asking]} danger onClose=${() => ask(null)}
+    ${e.tensorboard_path && html`<button onClick=${() => ask("tensorboard")}>TensorBoard</button>`}
+    ${asking === "tensorboard" && html`<${TensorBoard} words=${e.id} path=${e.tensorboard_path} onClose=${() => ask(null)} />`}
+    ${asking && asking !== "tensorboard" && html`<${Dialog} title=${{ cancel: "Cancel", kill: "Kill", delete: "Delete" }[asking] + ` experiment ${e.id}?`} submit=${{ cancel: "Cancel it", kill: "Kill it", delete: "Delete it" }[asking]} danger onClose=${() => ask(null)}
       onSubmit=${async () => { if (asking === "delete") { await api.del(`/experiments/${e.id}`); go("/experiments"); } else { await api.post(`/experiments/${e.id}/${asking}`); reload(); } }}>
       <p>${{ cancel: "Its trials end with a checkpoint after their step.", kill: "Its processes end at once; what they did since their last checkpoint is lost.", delete: "Its rows and files go, checkpoints too." }[asking]}</p><//>`}</span>`;
 }
@@ -165,11 +169,10 @@ export function Experiment({ place, id, me }) {
       <div><dt>Owner</dt><dd>${e.owner}</dd></div>
       <div><dt>Weight</dt><dd><${Edit} what="weight" type="number" value=${e.weight} shown=${fmt(e.weight)} canEdit=${can} onSave=${(v) => save({ resources: { weight: Number(v) } })} /></dd></div>
       <div><dt>Max slots</dt><dd><${Edit} what="max slots" type="number" value=${e.max_slots === null ? "" : e.max_slots} shown=${e.max_slots === null ? "unlimited" : e.max_slots} canEdit=${can} onSave=${(v) => save({ resources: { max_slots: v === "" ? null : Number(v) } })} /></dd></div>
-      ${e.tensorboard_path && html`<div><dt>TensorBoard files</dt><dd class="mono">${e.tensorboard_path}</dd></div>`}
       <div><dt>Labels</dt><dd><${Labels} labels=${e.labels || []} canEdit=${can} onPick=${(l) => go("/experiments", { label: l })} onAdd=${(l) => act(save({ labels: { [l]: true } }))} onRemove=${(l) => act(save({ labels: { [l]: null } }))} /></dd></div></dl></div></section>
     <${Tabs} label="parts of the experiment" items=${tabs} at=${tab} onChange=${(t) => go(place.path, { tab: t === "curves" ? "" : t, metric: q.metric, kind: q.kind }, true)} />
     <div id="tab-panel" role="tabpanel" aria-labelledby=${"tab-" + tab}>
-      ${tab === "curves" ? html`<${CurvesTab} e=${e} id=${id} q=${q} set=${set} />` : tab === "trials" ? html`<${TrialsTab} id=${id} q=${q} set=${set} />` : tab === "explore" ? html`<${Explore} id=${id} metric=${q.kind === "training" ? "" : q.metric} />`
+      ${tab === "curves" ? html`<${CurvesTab} e=${e} id=${id} q=${q} set=${set} />` : tab === "trials" ? html`<${TrialsTab} id=${id} q=${q} set=${set} />` : tab === "explore" ? html`<${Explore} id=${id} place=${place} config=${e.config} />`
       : tab === "checkpoints" ? html`<${CheckpointsTab} id=${id} me=${me} />` : tab === "config" ? html`<section class="card"><h2>Configuration</h2><pre class="code" tabindex="0" aria-label="configuration">${toYaml(e.config || {})}</pre></section>`
       : tab === "code" ? html`<${CodeTab} id=${id} />` : tab === "notes" ? html`<${NotesTab} e=${e} me=${me} reload=${reload} />` : html`<${LogsTab} e=${e} id=${id} />`}
     </div>

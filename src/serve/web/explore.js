@@ -1,59 +1,84 @@
 // explore.js - all trials of an experiment at once: parallel coordinates with brushes, scatter plots, heat map, importance.
 import { html, useState, useMemo, useRef, useEffect } from "./preact.js";
-import { useData, link, fmt, short, num, Failed } from "./ui.js";
+import { useData, useQuery, go, link, fmt, short, num, Failed } from "./ui.js";
 import * as api from "./api.js";
-import { Canvas, TableOf, axisOf, scaleColour } from "./chart.js";
+import { Canvas, TableOf, axisOf, scaleColour, scaleRgb, useTheme } from "./chart.js";
+import { raster, rgb } from "./raster.js";
 
 const M = { top: 34, bottom: 26, side: 60 };
+const MANY = 400, WHILE_DRAGGING = 1500, SHADES = 24, ROWS = 100;
 
-function useColour(trials, smaller) {
+// Trials as columns of numbers, made once: where each lies on each axis (0..1, NaN: nowhere), its shade (0 = best, -1 = it has no metric), its rank.
+function useSpace(data) {
   return useMemo(() => {
-    const values = trials.map((t) => num(t.value)).filter(Number.isFinite).sort((a, b) => a - b);
+    if (!data) return null;
+    const trials = data.trials, n = trials.length, value = trials.map((t) => num(t.value)), sign = data.smaller_is_better ? 1 : -1;
+    const byRank = [...trials.keys()].sort((a, b) => {
+      const x = Number.isFinite(value[a]), y = Number.isFinite(value[b]);
+      return x && y ? sign * (value[a] - value[b]) || a - b : x ? -1 : y ? 1 : a - b;
+    });
+    const finite = value.reduce((s, v) => s + Number.isFinite(v), 0), shade = new Int8Array(n).fill(-1);
     // by rank: an outlier must not take all colours away
-    const rank = (v) => { let lo = 0, hi = values.length; while (lo < hi) { const m = (lo + hi) >> 1; if (values[m] < v) lo = m + 1; else hi = m; } return values.length > 1 ? lo / (values.length - 1) : 0; };
-    const part = (v) => { const x = num(v); return Number.isFinite(x) ? (smaller ? rank(x) : 1 - rank(x)) : NaN; };
-    const colourOf = (v, alpha) => scaleColour(part(v), alpha);
-    colourOf.shade = (v, shades) => { const t = part(v); return Number.isNaN(t) ? -1 : Math.round(t * (shades - 1)); };
-    return colourOf;
-  }, [trials, smaller]);
+    byRank.forEach((i, rank) => { if (rank < finite) shade[i] = Math.round(((SHADES - 1) * rank) / Math.max(1, finite - 1)); });
+    const made = new Map();
+    const column = (name) => {
+      if (!made.has(name)) {
+        const k = data.names.indexOf(name), of = k < 0 ? (i) => value[i] : (i) => trials[i].hparams[k], all = trials.map((_, i) => of(i)), axis = axisOf(all, k < 0);
+        made.set(name, { name, ...axis, at: Float32Array.from(all, (v) => axis.place(v)) });
+      }
+      return made.get(name);
+    };
+    return { trials, value, byRank, shade, column };
+  }, [data]);
+}
+const shadeRgb = (s) => scaleRgb(s < 0 ? NaN : s / (SHADES - 1));
+const shadeColour = (s, alpha) => scaleColour(s < 0 ? NaN : s / (SHADES - 1), alpha);
+
+// Trials by shade, the worst first: what is good is drawn over the rest. kept: a mask; step: only every so manieth.
+function byShade(space, kept, step) {
+  const groups = Array.from({ length: SHADES + 1 }, () => []);
+  let n = 0;
+  for (let i = 0; i < kept.mask.length; i++) if (kept.mask[i] && n++ % step === 0) groups[space.shade[i] + 1].push(i);
+  return [groups[0], ...groups.slice(1).reverse()].map((list) => [list.length ? space.shade[list[0]] : -1, list]).filter(([, list]) => list.length);
 }
 
 // Axes: hyperparameters and the metric. Drag on an axis: only trials in that range stay; the same by numbers below.
-const MANY = 400, WHILE_DRAGGING = 1200, SHADES = 24;
-function Parallel({ data, names, brushes, setBrushes, kept, quiet }) {
-  const colourOf = useColour(data.trials, data.smaller_is_better);
-  const axes = useMemo(() => names.map((n) => {
-    const k = data.names.indexOf(n);
-    const of = n === data.metric && k < 0 ? (t) => num(t.value) : (t) => t.hparams[k];
-    return { name: n, of, ...axisOf(data.trials.map(of), n === data.metric && k < 0) };
-  }), [data, names]);
+function Parallel({ data, space, names, brushes, setBrushes, kept, quiet }) {
+  const axes = useMemo(() => names.map((n) => space.column(n)), [space, names]), theme = useTheme();
   const drag = useRef(null), size = useRef([0, 0]);
   const x = (i, w) => M.side + (axes.length > 1 ? (i * (w - 2 * M.side)) / (axes.length - 1) : (w - 2 * M.side) / 2);
   const y = (t, h) => h - M.bottom - t * (h - M.top - M.bottom);
-  const draw = (g, w, h, c) => {
-    size.current = [w, h];
+  const strokes = (g, w, h, c) => {
     const line = (t) => {
       let pen = false;
       axes.forEach((a, i) => {
-        const p = a.place(a.of(t));
+        const p = a.at[t];
         if (Number.isNaN(p)) { pen = false; return; }
         if (pen) g.lineTo(x(i, w), y(p, h));
         else g.moveTo(x(i, w), y(p, h));
         pen = true;
       });
     };
-    // Lines of one shade are one path: a thousand strokes would take a thousand times as long.
-    const shades = new Map(), many = data.trials.length > MANY, step = many && !quiet ? Math.max(1, Math.floor(kept.size / WHILE_DRAGGING)) : 1;
-    let n = 0;
-    if (Object.keys(brushes).length > 0 && !many) { g.strokeStyle = c.line; g.lineWidth = 1; g.beginPath(); data.trials.forEach((t) => { if (!kept.has(t.id)) line(t); }); g.stroke(); }
-    data.trials.forEach((t) => {
-      if (!kept.has(t.id) || n++ % step !== 0) return;
-      const shade = colourOf.shade(t.value, SHADES);
-      if (!shades.has(shade)) shades.set(shade, []);
-      shades.get(shade).push(t);
+    if (kept.size < kept.mask.length) { g.strokeStyle = c.line; g.lineWidth = 1; g.beginPath(); kept.mask.forEach((is, t) => { if (!is) line(t); }); g.stroke(); }
+    g.lineWidth = 1.6;
+    byShade(space, kept, 1).forEach(([shade, list]) => { g.strokeStyle = shadeColour(shade, 0.8); g.beginPath(); list.forEach(line); g.stroke(); });
+  };
+  const pixels = (g, w, h, c) => {
+    const r = raster(g, c.surface), step = quiet ? 1 : Math.max(1, Math.floor(kept.size / WHILE_DRAGGING)), opacity = kept.size / step > 3000 ? 0.3 : 0.5;
+    const xs = axes.map((_, i) => c.ratio * x(i, w)), bottom = c.ratio * (h - M.bottom), span = c.ratio * (h - M.top - M.bottom);
+    byShade(space, kept, step).forEach(([shade, list]) => {
+      r.pen(shadeRgb(shade), opacity);
+      for (let i = 0; i + 1 < axes.length; i++) {
+        const p = axes[i].at, q = axes[i + 1].at;
+        for (const t of list) if (p[t] >= 0 && q[t] >= 0) r.line(xs[i], bottom - p[t] * span, xs[i + 1], bottom - q[t] * span);
+      }
     });
-    g.lineWidth = many ? 0.8 : 1.6;
-    [...shades].sort(([p], [q]) => q - p).forEach(([shade, list]) => { g.strokeStyle = shade < 0 ? scaleColour(NaN, 0.4) : scaleColour(shade / (SHADES - 1), many ? 0.35 : 0.8); g.beginPath(); list.forEach(line); g.stroke(); });
+    r.put();
+  };
+  const draw = (g, w, h, c) => {
+    size.current = [w, h];
+    if (data.trials.length > MANY) pixels(g, w, h, c);
+    else strokes(g, w, h, c);
     g.textAlign = "center";
     axes.forEach((a, i) => {
       g.strokeStyle = c.muted;
@@ -76,6 +101,8 @@ function Parallel({ data, names, brushes, setBrushes, kept, quiet }) {
         g.globalAlpha = 0.25;
         g.fillRect(x(i, w) - 9, y(b[1], h), 18, Math.max(3, y(b[0], h) - y(b[1], h)));
         g.globalAlpha = 1;
+        g.strokeStyle = c.accent;
+        g.strokeRect(x(i, w) - 9, y(b[1], h), 18, Math.max(3, y(b[0], h) - y(b[1], h)));
       }
     });
   };
@@ -105,30 +132,29 @@ function Parallel({ data, names, brushes, setBrushes, kept, quiet }) {
   };
   return html`<div>
     <div class="scroll" tabindex="0" role="region" aria-label="parallel coordinates"><div style=${{ minWidth: Math.max(300, axes.length * 90) + "px" }}>
-      <${Canvas} height=${360} draw=${draw} deps=${[axes, brushes, kept, colourOf, quiet]} label=${`parallel coordinates of ${data.trials.length} trials over ${names.join(", ")}; ${kept.size} are in the chosen ranges`} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} style=${{ touchAction: "none", cursor: "crosshair" }} /></div></div>
+      <${Canvas} height=${360} draw=${draw} deps=${[axes, brushes, kept, quiet]} label=${`parallel coordinates of ${data.trials.length} trials over ${names.join(", ")}; ${kept.size} are in the chosen ranges`} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} style=${{ touchAction: "none", cursor: "crosshair" }} /></div></div>
+    <p class="scale" key=${theme}><span>best ${data.metric}</span><i style=${{ background: `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((t) => scaleColour(t)).join(", ")})` }}></i><span>worst</span><span class="note">Drag along an axis to keep a range; click it to let go.</span></p>
     <details><summary>Ranges by numbers</summary><div class="toolbar">${axes.filter((a) => !a.isText).map((a) => html`<fieldset key=${a.name} style=${{ border: 0, padding: 0, margin: 0 }}><legend class="note">${a.name}</legend>
       <input type="number" step="any" style=${{ width: "8em" }} aria-label=${"least " + a.name} placeholder=${fmt(a.low)} value=${brushes[a.name] ? Number(a.back(brushes[a.name][0]).toPrecision(6)) : ""} onChange=${(e) => bound(a, 0, e.target.value)} />
       <input type="number" step="any" style=${{ width: "8em" }} aria-label=${"greatest " + a.name} placeholder=${fmt(a.high)} value=${brushes[a.name] ? Number(a.back(brushes[a.name][1]).toPrecision(6)) : ""} onChange=${(e) => bound(a, 1, e.target.value)} /></fieldset>`)}</div></details>
   </div>`;
 }
 
-function Scatter({ data, name, kept }) {
-  const k = data.names.indexOf(name), colourOf = useColour(data.trials, data.smaller_is_better);
-  const [points, ax, ay] = useMemo(() => {
-    const list = data.trials.filter((t) => kept.has(t.id) && Number.isFinite(num(t.value)) && t.hparams[k] !== null);
-    return [list, axisOf(list.map((t) => t.hparams[k])), axisOf(list.map((t) => num(t.value)), true)];
-  }, [data, kept, k]);
+// The metric against one hyperparameter; trials out of the ranges are faint. A dot under the pointer tells its trial, a click opens it.
+const S = { left: 60, right: 14, top: 14, bottom: 30 };
+function Scatter({ data, space, name, kept }) {
+  const ax = space.column(name), ay = space.column(data.metric), [tip, point] = useState(null), size = useRef([0, 0]);
+  const px = (i, w) => S.left + ax.at[i] * (w - S.left - S.right), py = (i, h) => h - S.bottom - ay.at[i] * (h - S.top - S.bottom);
+  const is = (i) => ax.at[i] >= 0 && ay.at[i] >= 0;
   const draw = (g, w, h, c) => {
+    size.current = [w, h];
+    const r = raster(g, c.surface), dot = Math.max(2, Math.round((data.trials.length > MANY ? 2 : 6) * c.ratio));
+    r.pen(rgb(c.line), 1);
+    if (kept.size < kept.mask.length) kept.mask.forEach((k, i) => { if (!k && is(i)) r.square(c.ratio * px(i, w), c.ratio * py(i, h), Math.max(2, dot >> 1)); });
+    byShade(space, kept, 1).forEach(([shade, list]) => { r.pen(shadeRgb(shade), 0.75); for (const i of list) if (is(i)) r.square(c.ratio * px(i, w), c.ratio * py(i, h), dot); });
+    r.put();
     g.strokeStyle = c.line;
     g.strokeRect(54.5, 6.5, w - 62, h - 30);
-    points.forEach((t) => {
-      const px = 60 + ax.place(t.hparams[k]) * (w - 74), py = h - 30 - ay.place(num(t.value)) * (h - 44);
-      g.fillStyle = colourOf(t.value, 0.75);
-      if (points.length > MANY) { g.fillRect(px - 1, py - 1, 2, 2); return; }
-      g.beginPath();
-      g.arc(px, py, 3.5, 0, 7);
-      g.fill();
-    });
     g.fillStyle = c.muted;
     g.font = "11px system-ui, sans-serif";
     g.textAlign = "right";
@@ -138,27 +164,37 @@ function Scatter({ data, name, kept }) {
     g.textAlign = "left";
     g.fillText(ax.isText ? ax.names[0] || "" : short(ax.low), 54, h - 8);
   };
-  return html`<figure><figcaption>${data.metric} against <strong>${name}</strong>${ax.useLog ? " (log)" : ""}</figcaption>
-    <${Canvas} height=${190} draw=${draw} deps=${[points, colourOf]} label=${`${data.metric} against ${name}, ${points.length} trials`} /></figure>`;
+  const nearest = (e) => {
+    const r = e.currentTarget.getBoundingClientRect(), [w, h] = size.current, x = e.clientX - r.left, y = e.clientY - r.top;
+    let best = -1, least = 100; // of squared pixels
+    for (let i = 0; i < kept.mask.length; i++) {
+      if (!kept.mask[i] || !is(i)) continue;
+      const d = (px(i, w) - x) ** 2 + (py(i, h) - y) ** 2;
+      if (d < least) { least = d; best = i; }
+    }
+    return best;
+  };
+  const move = (e) => { const i = nearest(e); point(i < 0 ? null : { i, x: px(i, size.current[0]), y: py(i, size.current[1]) }); };
+  const open = (e) => { const i = nearest(e); if (i >= 0) go("/trials/" + space.trials[i].id); };
+  const k = data.names.indexOf(name);
+  return html`<figure><figcaption>${data.metric} against <strong>${name}</strong>${ax.useLog ? " (log)" : ""}</figcaption><div style=${{ position: "relative" }}>
+    <${Canvas} height=${190} draw=${draw} deps=${[space, ax, ay, kept]} label=${`${data.metric} against ${name}, ${kept.size} trials`} onPointerMove=${move} onPointerLeave=${() => point(null)} onClick=${open} style=${{ cursor: tip ? "pointer" : "default" }} />
+    ${tip && html`<div class="tip" style=${{ left: tip.x + "px", top: tip.y + "px" }}>trial ${space.trials[tip.i].id}: ${fmt(space.value[tip.i])}, ${name} ${fmt(space.trials[tip.i].hparams[k])}</div>`}</div></figure>`;
 }
 
 // Pairs of hyperparameters: the mean metric of the trials in each cell.
-function Heat({ data, names, kept }) {
-  const [a, setA] = useState(names[0]), [b, setB] = useState(names[1] || names[0]);
-  const ka = data.names.indexOf(a), kb = data.names.indexOf(b), N = 10;
+function Heat({ data, space, names, kept }) {
+  const [a, setA] = useState(names[0]), [b, setB] = useState(names[1] || names[0]), N = 10, ax = space.column(a), ay = space.column(b);
   const cells = useMemo(() => {
-    const trials = data.trials.filter((t) => kept.has(t.id) && Number.isFinite(num(t.value)));
-    const ax = axisOf(trials.map((t) => t.hparams[ka])), ay = axisOf(trials.map((t) => t.hparams[kb]));
     const nx = ax.isText ? ax.names.length : N, ny = ay.isText ? ay.names.length : N, sum = new Map();
-    trials.forEach((t) => {
-      const p = ax.place(t.hparams[ka]), q = ay.place(t.hparams[kb]);
-      if (Number.isNaN(p) || Number.isNaN(q)) return;
-      const i = Math.min(nx - 1, Math.floor(p * nx)), j = Math.min(ny - 1, Math.floor(q * ny)), s = sum.get(j * nx + i) || [0, 0];
-      sum.set(j * nx + i, [s[0] + num(t.value), s[1] + 1]);
-    });
+    for (let t = 0; t < kept.mask.length; t++) {
+      if (!kept.mask[t] || !(ax.at[t] >= 0) || !(ay.at[t] >= 0) || !Number.isFinite(space.value[t])) continue;
+      const i = Math.min(nx - 1, Math.floor(ax.at[t] * nx)), j = Math.min(ny - 1, Math.floor(ay.at[t] * ny)), s = sum.get(j * nx + i) || [0, 0];
+      sum.set(j * nx + i, [s[0] + space.value[t], s[1] + 1]);
+    }
     const means = [...sum.values()].map(([s, n]) => s / n).sort((x, y) => x - y);
-    return { ax, ay, nx, ny, sum, rank: (v) => (means.length > 1 ? means.indexOf(v) / (means.length - 1) : 0) };
-  }, [data, ka, kb, kept]);
+    return { nx, ny, sum, rank: (v) => (means.length > 1 ? means.indexOf(v) / (means.length - 1) : 0) };
+  }, [space, ax, ay, kept]);
   const range = (axis, n, i) => (axis.isText ? axis.names[i] : `${fmt(axis.back(i / n))} – ${fmt(axis.back((i + 1) / n))}`);
   const draw = (g, w, h, c) => {
     const cw = (w - 80) / cells.nx, ch = (h - 36) / cells.ny;
@@ -172,61 +208,68 @@ function Heat({ data, names, kept }) {
     g.fillStyle = c.muted;
     g.font = "11px system-ui, sans-serif";
     g.textAlign = "right";
-    g.fillText(cells.ay.isText ? cells.ay.names[cells.ny - 1] || "" : short(cells.ay.high), 64, 16);
-    g.fillText(cells.ay.isText ? cells.ay.names[0] || "" : short(cells.ay.low), 64, h - 32);
-    g.fillText(cells.ax.isText ? cells.ax.names[cells.nx - 1] || "" : short(cells.ax.high), w - 10, h - 12);
+    g.fillText(ay.isText ? ay.names[cells.ny - 1] || "" : short(ay.high), 64, 16);
+    g.fillText(ay.isText ? ay.names[0] || "" : short(ay.low), 64, h - 32);
+    g.fillText(ax.isText ? ax.names[cells.nx - 1] || "" : short(ax.high), w - 10, h - 12);
     g.textAlign = "left";
-    g.fillText(cells.ax.isText ? cells.ax.names[0] || "" : short(cells.ax.low), 70, h - 12);
+    g.fillText(ax.isText ? ax.names[0] || "" : short(ax.low), 70, h - 12);
   };
   const pick = (value, f, label) => html`<label class="inline">${label} <select value=${value} onChange=${(e) => f(e.target.value)}>${names.map((n) => html`<option key=${n} value=${n}>${n}</option>`)}</select></label>`;
   return html`<div><div class="toolbar">${pick(a, setA, "across")}${pick(b, setB, "up")}</div>
     <${Canvas} height=${300} draw=${draw} deps=${[cells]} label=${`mean ${data.metric} over ${a} and ${b}`} />
-    <${TableOf} columns=${[a, b, "mean " + data.metric, "trials"]} rows=${[...cells.sum].map(([key, [s, n]]) => [range(cells.ax, cells.nx, key % cells.nx), range(cells.ay, cells.ny, Math.floor(key / cells.nx)), s / n, n])} /></div>`;
+    <${TableOf} columns=${[a, b, "mean " + data.metric, "trials"]} rows=${[...cells.sum].map(([key, [s, n]]) => [range(ax, cells.nx, key % cells.nx), range(ay, cells.ny, Math.floor(key / cells.nx)), s / n, n])} /></div>`;
 }
 
-function Importance({ id, metric }) {
-  const { data, error } = useData(`/experiments/${id}/importance` + api.query({ metric }), (e) => e.experiment_id === id && e.type === "validation");
+function Importance({ id, asked }) {
+  const { data, error } = useData(`/experiments/${id}/importance` + api.query(asked), (e) => e.experiment_id === id && e.type === "validation");
   const rows = data ? [...data.importance].sort((a, b) => b.importance - a.importance) : [];
   return html`<section class="card"><h2>What matters</h2><div class="body"><${Failed} error=${error} />
     ${rows.length ? html`<dl class="hbars">${rows.map((r) => html`<dt key=${"t" + r.name}>${r.name}</dt><dd key=${"b" + r.name}><${"span"} class="bar"><span style=${{ width: (100 * r.importance).toFixed(1) + "%" }}></span><//></dd><dd key=${"v" + r.name} class="mono">${(100 * r.importance).toFixed(0)} %</dd>`)}</dl>
       <p class="note">Of the variance of ${data.metric} that a random forest over ${data.trials} trials explains.</p>` : html`<p class="note">No hyperparameter varies yet.</p>`}</div></section>`;
 }
 
-export function Explore({ id, metric }) {
-  const { data, error } = useData(`/experiments/${id}/points` + api.query({ metric }), (e) => e.experiment_id === id && e.type !== "log" && e.type !== "step");
-  const [brushes, setBrushes] = useState({}), [shown, show] = useState(null);
-  const names = data ? shown || data.varying : [];
-  const axes = useMemo(() => (data ? [...names.filter((n) => data.names.includes(n)), data.metric] : []), [data, shown]);
-  const places = useRef(new Map()); // of every trial on an axis, made when it is first brushed
-  useEffect(() => { places.current = new Map(); }, [data]);
-  const placesOf = (name) => {
-    if (!places.current.has(name)) {
-      const k = data.names.indexOf(name), of = k < 0 ? (t) => num(t.value) : (t) => t.hparams[k], axis = axisOf(data.trials.map(of), k < 0);
-      places.current.set(name, data.trials.map((t) => axis.place(of(t))));
-    }
-    return places.current.get(name);
-  };
+// Which metric, and after how many batches: empty is the best (the searched one) or latest (another) of each trial.
+function Controls({ id, q, set, size }) {
+  const names = useData(`/experiments/${id}/metric-names`).data;
+  return html`<span class="toolbar"><label class="inline">Metric <select value=${q.kind === "training" ? "" : q.metric || ""} onChange=${(e) => set({ metric: e.target.value, kind: "" })}><option value="">${names ? names.searcher_metric + " (searched)" : "…"}</option>${names && names.validation.map((n) => html`<option key=${n} value=${n}>${n}</option>`)}</select></label>
+    <label class="inline">after <input type="number" min=${size} step=${size} placeholder=${q.metric && q.kind !== "training" ? "the latest" : "the best"} style=${{ width: "7.5em" }} value=${q.at || ""} onChange=${(e) => set({ at: e.target.value })} /> batches</label></span>`;
+}
+
+export function Explore({ id, place, config }) {
+  const q = place.query, set = useQuery(place), size = (config && config.batches_per_step) || 100;
+  const asked = { metric: q.kind === "training" ? "" : q.metric, step: q.at ? Math.max(1, Math.round(Number(q.at) / size)) : "" };
+  const { data, error } = useData(`/experiments/${id}/points` + api.query(asked), (e) => e.experiment_id === id && e.type !== "log" && e.type !== "step");
+  const space = useSpace(data), [brushes, setBrushes] = useState({}), [shown, show] = useState(null);
+  const names = data ? (shown || data.varying).filter((n) => data.names.includes(n)) : [], chosen = names.join("\n");
+  const axes = useMemo(() => (data ? [...names, data.metric] : []), [data, chosen]);
   const kept = useMemo(() => {
-    if (!data) return new Set();
-    const tests = Object.entries(brushes).map(([name, [lo, hi]]) => { const at = placesOf(name); return (i) => at[i] >= lo - 1e-9 && at[i] <= hi + 1e-9; });
-    return new Set(data.trials.filter((t, i) => tests.every((f) => f(i))).map((t) => t.id));
-  }, [data, brushes]);
+    const n = data ? data.trials.length : 0, mask = new Uint8Array(n).fill(1);
+    let count = n;
+    Object.entries(brushes).forEach(([name, [lo, hi]]) => {
+      const at = space ? space.column(name).at : [];
+      for (let i = 0; i < n; i++) if (mask[i] && !(at[i] >= lo - 1e-6 && at[i] <= hi + 1e-6)) { mask[i] = 0; count--; }
+    });
+    return { mask, size: count };
+  }, [space, brushes]);
   // What is dear to draw follows when the hand rests.
-  const [settled, settle] = useState(kept);
-  useEffect(() => { const t = setTimeout(() => settle(kept), data && data.trials.length > MANY ? 150 : 0); return () => clearTimeout(t); }, [kept]);
+  const [settled, settle] = useState(kept), still = settled.mask.length === kept.mask.length ? settled : kept;
+  useEffect(() => { const t = setTimeout(() => settle(kept), data && data.trials.length > MANY ? 80 : 0); return () => clearTimeout(t); }, [kept]);
+  const rows = useMemo(() => (space ? space.byRank.filter((i) => still.mask[i]).slice(0, ROWS).map((i) => space.trials[i]) : []), [space, still]);
+  // Preact draws what it is given again only when it is another: dragging changes none of this.
+  const below = useMemo(() => data && space && html`<div>
+      <div class="scroll" style=${{ maxHeight: "320px", overflowY: "auto" }} tabindex="0" role="region" aria-label="trials in the chosen ranges"><table><caption class="visually-hidden">Trials in the chosen ranges</caption><thead><tr><th scope="col" class="num">Trial</th><th scope="col">State</th><th scope="col" class="num">${data.metric}</th>${names.map((n) => html`<th scope="col" key=${n} class="num">${n}</th>`)}</tr></thead>
+      <tbody>${rows.map((t) => html`<tr key=${t.id}><td class="num"><a href=${link("/trials/" + t.id)}>${t.id}</a></td><td>${t.state.toLowerCase()}</td><td class="num">${fmt(num(t.value))}</td>${names.map((n) => html`<td key=${n} class="num">${fmt(t.hparams[data.names.indexOf(n)])}</td>`)}</tr>`)}</tbody></table></div>
+      ${still.size > ROWS && html`<p class="pager">The best ${ROWS} of ${still.size}.</p>`}</div>`, [rows, axes]);
+  const plots = useMemo(() => data && space && html`<div><div class="grid"><${Importance} id=${id} asked=${asked} />
+      ${data.varying.length > 1 && html`<section class="card"><h2>Heat map</h2><div class="body"><${Heat} data=${data} space=${space} names=${data.varying} kept=${still} /></div></section>`}</div>
+    ${names.length > 0 && html`<section class="card"><h2>Scatter plots</h2><div class="body"><div class="multiples">${names.map((n) => html`<${Scatter} key=${n} data=${data} space=${space} name=${n} kept=${still} />`)}</div></div></section>`}</div>`, [space, still, chosen]);
   if (!data) return html`<${Failed} error=${error} />`;
   if (!data.trials.length) return html`<p class="empty">No trial has begun yet.</p>`;
-  const order = data.trials.filter((t) => settled.has(t.id)).sort((a, b) => { const x = num(a.value), y = num(b.value); return !Number.isFinite(x) ? 1 : !Number.isFinite(y) ? -1 : data.smaller_is_better ? x - y : y - x; });
-  return html`<div>
-    <section class="card"><div class="card-head"><h2>Parallel coordinates</h2><span class="note">${kept.size} of ${data.trials.length} trials</span>
+  return html`<div><${Failed} error=${error} />
+    <section class="card"><div class="card-head"><h2>Parallel coordinates</h2><span class="note">${kept.size} of ${data.trials.length} trials</span><${Controls} id=${id} q=${q} set=${set} size=${size} />
       <span class="actions">${Object.keys(brushes).length > 0 && html`<button onClick=${() => setBrushes({})}>Clear ranges</button>`}
-      <details><summary>Axes</summary><div class="toolbar">${data.names.map((n) => html`<label class="inline" key=${n}><input type="checkbox" checked=${names.includes(n)} onChange=${(e) => show(e.target.checked ? [...names, n] : names.filter((x) => x !== n))} />${n}</label>`)}</div></details></span></div>
-      <div class="body"><${Parallel} data=${data} names=${axes} brushes=${brushes} setBrushes=${setBrushes} kept=${kept} quiet=${settled === kept} /></div>
-      <div class="scroll" style=${{ maxHeight: "320px", overflowY: "auto" }} tabindex="0" role="region" aria-label="trials in the chosen ranges"><table><caption class="visually-hidden">Trials in the chosen ranges</caption><thead><tr><th scope="col" class="num">Trial</th><th scope="col">State</th><th scope="col" class="num">${data.metric}</th>${names.map((n) => html`<th scope="col" key=${n} class="num">${n}</th>`)}</tr></thead>
-      <tbody>${order.slice(0, 100).map((t) => html`<tr key=${t.id}><td class="num"><a href=${link("/trials/" + t.id)}>${t.id}</a></td><td>${t.state.toLowerCase()}</td><td class="num">${fmt(num(t.value))}</td>${names.map((n) => html`<td key=${n} class="num">${fmt(t.hparams[data.names.indexOf(n)])}</td>`)}</tr>`)}</tbody></table></div>
-      ${order.length > 100 && html`<p class="pager">The best 100 of ${order.length}.</p>`}</section>
-    <div class="grid"><${Importance} id=${id} metric=${metric} />
-      ${data.varying.length > 1 && html`<section class="card"><h2>Heat map</h2><div class="body"><${Heat} data=${data} names=${data.varying} kept=${settled} /></div></section>`}</div>
-    ${data.varying.length > 0 && html`<section class="card"><h2>Scatter plots</h2><div class="body"><div class="multiples">${names.filter((n) => data.names.includes(n)).map((n) => html`<${Scatter} key=${n} data=${data} name=${n} kept=${settled} />`)}</div></div></section>`}
+      <details class="menu"><summary>Axes</summary><div class="toolbar">${data.names.map((n) => html`<label class="inline" key=${n}><input type="checkbox" checked=${names.includes(n)} onChange=${(e) => show(e.target.checked ? [...names, n] : names.filter((x) => x !== n))} />${n}</label>`)}</div></details></span></div>
+      <div class="body"><${Parallel} data=${data} space=${space} names=${axes} brushes=${brushes} setBrushes=${setBrushes} kept=${kept} quiet=${still === kept} /></div>${below}</section>
+    ${plots}
   </div>`;
 }

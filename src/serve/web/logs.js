@@ -20,7 +20,7 @@ export function Logs({ path, wants, title = "Log", levels, live = true }) {
       busy = true;
       try {
         const first = !ready.current;
-        const a = await api.get(path + api.query(first ? { ...query, tail: 1000 } : { ...query, greater_than_id: next.current }));
+        const a = await api.get(path + api.query(first ? { ...query, tail: 1000, limit: 1000 } : { ...query, limit: 1000, greater_than_id: next.current }));
         if (!alive) return;
         ready.current = true;
         next.current = a.next;

@@ -52,8 +52,12 @@ export const Progress = ({ value, label }) =>
 
 export function readPlace() {
   const [path, search] = location.hash.replace(/^#/, "").split("?");
-  return { path: path || "/experiments", query: Object.fromEntries(new URLSearchParams(search || "")) };
+  const query = {};
+  for (const [k, v] of new URLSearchParams(search || "")) query[k] = query[k] === undefined ? v : [].concat(query[k], v);
+  return { path: path || "/experiments", query };
 }
+// A value of the address that may stand there several times.
+export const listOf = (v) => (v === undefined || v === "" ? [] : [].concat(v));
 export function go(path, query, replace) {
   const hash = "#" + path + api.query(query || {});
   if (hash === location.hash) return;
@@ -67,28 +71,31 @@ export const useQuery = (place) => useCallback((change, push) => go(place.path, 
 
 // ---- asking ----
 
-// What `path` answers; asked again when it changes, and when an event comes that `wants` wants.
-export function useData(path, wants) {
+// What `path` answers; asked again when it changes, and when an event comes that `wants` wants, at most once in `ms`. ask(path, old, fresh): asks in another
+// way, knowing the answer before it; fresh: that one may be wrong, not only old.
+const turns = (e) => e.type === "trial" || e.type === "experiment";
+export function useData(path, wants, { ask = api.get, ms = 250 } = {}) {
   const [state, set] = useState({ data: null, error: null, path: null });
-  const alive = useRef(0), wanted = useRef(wants);
+  const alive = useRef(0), wanted = useRef(wants), last = useRef(state);
   wanted.current = wants;
   const busy = useRef(null); // the path that is being asked for; who wants it meanwhile gets it once more, after that
-  const load = useCallback(() => {
+  const load = useCallback((fresh = true) => {
     if (!path) return Promise.resolve();
-    if (busy.current && busy.current.path === path) { busy.current.again = true; return busy.current.done; }
-    const mine = ++alive.current, job = { path, again: false };
+    if (busy.current && busy.current.path === path) { busy.current.again = true; busy.current.fresh = busy.current.fresh || fresh; return busy.current.done; }
+    const mine = ++alive.current, job = { path, again: false, fresh: false };
+    const put = (next) => { if (mine === alive.current) { last.current = next; set(next); } };
     busy.current = job;
-    job.done = api.get(path).then(
-      (data) => mine === alive.current && set({ data, error: null, path }),
-      (error) => mine === alive.current && set((s) => ({ data: s.path === path ? s.data : null, error, path }))).then(() => {
+    job.done = ask(path, last.current.path === path ? last.current.data : null, fresh).then(
+      (data) => put({ data, error: null, path }),
+      (error) => put({ data: last.current.path === path ? last.current.data : null, error, path })).then(() => {
       if (busy.current !== job) return undefined;
       busy.current = null;
-      return job.again && mine === alive.current ? load() : undefined;
+      return job.again && mine === alive.current ? load(job.fresh) : undefined;
     });
     return job.done;
   }, [path]);
   useEffect(() => { load(); return () => { alive.current++; busy.current = null; }; }, [load]);
-  useEffect(() => listen((e) => !!wanted.current && wanted.current(e), (m) => { if (wanted.current || m.cut) load(); }), [load]);
+  useEffect(() => listen((e) => !!wanted.current && wanted.current(e), (m) => { if (wanted.current || m.cut) load(m.cut || m.events.some(turns)); }, ms), [load]);
   return { data: state.path === path || state.data ? state.data : null, error: state.error, reload: load, isOld: state.path !== path };
 }
 
@@ -179,6 +186,9 @@ export function Labels({ labels, onAdd, onRemove, onPick, canEdit }) {
       ? html`<form onSubmit=${add} style=${{ display: "inline" }}><input name="label" aria-label="new label" size="10" autofocus onBlur=${() => setTimeout(() => setAdding(false), 150)} ref=${(x) => x && x.focus()} /></form>`
       : html`<button class="quiet add" onClick=${() => setAdding(true)}>+ label</button>`)}</span>`;
 }
+
+// ebb writes event files; the program that shows them is Python's, started where the files are.
+export const TensorBoard = ({ words, path, onClose }) => html`<${Dialog} title="TensorBoard" submit="Close" onClose=${onClose} onSubmit=${() => {}}><p>On the master's machine:</p><pre class="code command">ebb tensorboard start ${words}</pre>${path && html`<p class="note">Event files: <span class="mono">${path}</span></p>`}<//>`;
 
 export function useNow(ms = 1000, on = true) {
   const [, set] = useState(0);
