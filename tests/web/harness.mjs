@@ -2,6 +2,7 @@
 import { chromium } from "playwright-core";
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 
 export const [ebb, work, ...only] = process.argv.slice(2);
@@ -10,8 +11,8 @@ export const cli = (...args) => execFileSync(ebb, args, { encoding: "utf8", stdi
 export const json = (...args) => JSON.parse(cli(...args, "--json"));
 
 const proxied = !!process.env.EBB_WEB_PROXY;
-const free = () => 20000 + Math.floor(Math.random() * 20000);
-const port = free(), proxyPort = free();
+const free = () => new Promise((found) => { const s = createServer(); s.listen(0, "127.0.0.1", () => { const { port: p } = s.address(); s.close(() => found(p)); }); });
+const port = await free(), proxyPort = await free();
 
 // ---- the master ----
 

@@ -64,6 +64,15 @@ const tableRows = (series, xTime) => series.flatMap((s) => s.x.map((x, i) => [s.
 const CROWD = 150;
 export const Curves = (props) => (props.series.length > CROWD ? html`<${Crowd} ...${props} />` : html`<${Few} ...${props} />`);
 
+// The range that most values lie in, with some room: one curve that ran away must not flatten the others.
+function rangeOf(series, logY) {
+  const good = series.flatMap((s) => s.y.filter((y) => Number.isFinite(y) && (!logY || y > 0)));
+  if (logY || good.length < 8) return null;
+  const [low, high] = ends(good), least = good.reduce((a, b) => Math.min(a, b)), most = good.reduce((a, b) => Math.max(a, b));
+  const room = 0.05 * (high - low) || 1, isCut = least < low || most > high;
+  return isCut ? { low: least < low ? low : low - room, high: most > high ? high : high + room, least, most } : null;
+}
+
 function Few({ series, height = 340, logY, smoothing = 0, xLabel, xTime, label, onPick }) {
   const ref = useRef(), plot = useRef(null), picked = useRef(onPick);
   const width = useWidth(ref), theme = useTheme();
@@ -77,6 +86,8 @@ function Few({ series, height = 340, logY, smoothing = 0, xLabel, xTime, label, 
       return row;
     })];
   }, [series, smoothing, logY]);
+  const cut = useMemo(() => rangeOf(series, logY), [series, logY]), range = useRef(cut);
+  range.current = cut;
   const shape = series.map((s) => s.label).join("\n") + "|" + theme + "|" + !!logY + "|" + xLabel + "|" + !!xTime;
   useEffect(() => {
     if (!width || !window.uPlot) return undefined;
@@ -86,11 +97,11 @@ function Few({ series, height = 340, logY, smoothing = 0, xLabel, xTime, label, 
       width, height, legend: { show: series.length > 1 && series.length <= 40, live: series.length <= 20 },
       cursor: { focus: { prox: 24 }, drag: { x: true, y: true, uni: 20 } },
       focus: { alpha: 0.25 },
-      scales: { x: { time: !!xTime }, y: { distr: logY ? 3 : 1 } },
+      scales: { x: { time: !!xTime }, y: { distr: logY ? 3 : 1, ...(logY ? {} : { range: (u, low, high) => (range.current ? [range.current.low, range.current.high] : window.uPlot.rangeNum(low, high, 0.1, true)) }) } },
       axes: [{ ...axis, size: 42, label: xLabel, labelSize: 18, labelFont: "12px system-ui" }, { ...axis, values: (u, v) => v.map((x) => (x === null ? "" : fmt(x))) }],
-      series: [{ label: xLabel, value: xTime ? undefined : (u, v) => fmt(v) }, ...series.map((s, i) => ({
+      series: [{ label: xLabel, value: xTime ? undefined : (u, v) => (v === null || v === undefined ? "" : fmt(v)) }, ...series.map((s, i) => ({
         label: s.label, stroke: s.colour || colour(i), width: many ? 1.2 : 2, spanGaps: true,
-        points: { show: s.x.length < 2 ? true : undefined, size: 5 }, value: (u, v) => fmt(v),
+        points: { show: s.x.length < 2 ? true : undefined, size: s.x.length < 2 ? 9 : 5, fill: s.colour || colour(i) }, value: (u, v) => (v === null || v === undefined ? "" : fmt(v)),
       }))],
     }, data, ref.current);
     const click = () => {
@@ -103,6 +114,7 @@ function Few({ series, height = 340, logY, smoothing = 0, xLabel, xTime, label, 
   useEffect(() => { if (plot.current) plot.current.setData(data); }, [data]);
   return html`<div><div class="chart" ref=${ref} role="img" aria-label=${label || "curves"} data-points=${data[0].length} data-series=${series.length} data-latest=${data[0].length ? data[0][data[0].length - 1] : ""}></div>
     ${!series.length && html`<p class="empty">Nothing to draw yet.</p>`}
+    ${cut && html`<p class="note">Values go from ${fmt(cut.least)} to ${fmt(cut.most)}; what lies far from most of them is cut off. A log scale has room for all.</p>`}
     <${TableOf} columns=${["series", xLabel, "value"]} rows=${() => tableRows(series, xTime)} /></div>`;
 }
 
@@ -207,7 +219,7 @@ export function Canvas({ draw, height, label, deps, ...more }) {
     g.font = "12px system-ui, sans-serif";
     draw(g, width, height, { text: css("--text"), muted: css("--muted"), line: css("--line"), accent: css("--accent"), surface: css("--surface"), ratio });
   }, [width, height, theme, ...deps]);
-  return html`<div class="chart" ref=${box}><canvas ref=${canvas} role="img" aria-label=${label} ...${more}></canvas></div>`;
+  return html`<div class="chart" ref=${box} style=${{ minHeight: height + "px" }}><canvas ref=${canvas} role="img" aria-label=${label} ...${more}></canvas></div>`;
 }
 
 // The ends of most values: a trial that ran away must not flatten all others. What lies beyond is drawn at the edge.
@@ -261,27 +273,27 @@ export function Timeline({ rows, columns, peak, marks, what }) {
     g.closePath();
     g.fill();
   };
-  const mark = (g, w, c, [name, v]) => {
-    const text = name + " " + bytes(v), tw = g.measureText(text).width, right = w - B.right;
+  const mark = (g, w, c, [name, v], i) => { // each label in a place of its own: two may lie at nearly the same height
+    const text = name + " " + bytes(v), tw = g.measureText(text).width, right = w - B.right - 150 * i, high = up(v) < B.top + 18 ? 16 : -7;
     g.strokeStyle = c.text;
     g.setLineDash([5, 4]);
     g.beginPath();
     g.moveTo(B.left, up(v));
-    g.lineTo(right, up(v));
+    g.lineTo(w - B.right, up(v));
     g.stroke();
     g.setLineDash([]);
     g.fillStyle = c.surface;
-    g.fillRect(right - tw - 10, up(v) - 19, tw + 8, 16);
+    g.fillRect(right - tw - 10, up(v) + high - 12, tw + 8, 16);
     g.fillStyle = c.text;
     g.textAlign = "right";
-    g.fillText(text, right - 6, up(v) - 7);
+    g.fillText(text, right - 6, up(v) + high);
   };
   const draw = (g, w, h, c) => {
     width.current = w;
     const above = new Array(rows.length).fill(0), below = new Array(rows.length).fill(0);
     kinds.forEach((_, k) => area(g, w, up, above, k, (r) => r[1 + k]));
     if (deep) tiers.forEach(([name, k]) => area(g, w, down, below, k, (r) => value(r, name)));
-    marks.forEach((m) => mark(g, w, c, m));
+    marks.forEach((m, i) => mark(g, w, c, m, i));
     g.strokeStyle = c.muted;
     g.beginPath();
     g.moveTo(B.left, zero + 0.5);

@@ -13,7 +13,8 @@ export function Compare({ place }) {
   const names = useData(sides.length ? `/experiments/${sides[0].experiment_id}/metric-names` : null).data;
   const { data: [curves], error: failed } = useCurves(trials.length ? ["/curves" + api.query({ trials: trials.join(","), metric: q.metric, kind: q.kind })] : [], (e) => trials.includes(e.trial_id) && (e.type === "validation" || e.type === "step" || e.type === "trial"));
   useEffect(() => { document.title = "Compare · ebb"; }, []);
-  const series = useMemo(() => (curves ? curves.curves.filter((c) => c.values.length).map((c, i) => ({ id: c.trial_id, label: `trial ${c.trial_id}`, colour: colour(i), x: axisX(q.x, c, c.times[0], 1), y: c.values.map(num) })) : []), [curves, q.x]);
+  const whose = new Map(sides.map((s) => [s.trial_id, s.experiment_id]));
+  const series = useMemo(() => (curves ? curves.curves.filter((c) => c.values.length).map((c, i) => ({ id: c.trial_id, label: q.ids && whose.has(c.trial_id) ? `experiment ${whose.get(c.trial_id)} (trial ${c.trial_id})` : `trial ${c.trial_id}`, colour: colour(i), x: axisX(q.x, c, c.times[0], 1), y: c.values.map(num) })) : []), [curves, q.x]);
   const submit = (e) => { e.preventDefault(); const f = new FormData(e.target); go("/compare", { ids: f.get("ids").replace(/\s+/g, ""), trials: f.get("trials").replace(/\s+/g, "") }); };
   const name = (s) => (q.ids ? html`<a href=${link("/experiments/" + s.experiment_id)}>experiment ${s.experiment_id}</a>` : html`<a href=${link("/trials/" + s.trial_id)}>trial ${s.trial_id}</a>`);
   return html`<div><div class="head"><h1>Compare</h1></div>

@@ -24,7 +24,7 @@ function useSpace(data) {
     const column = (name) => {
       if (!made.has(name)) {
         const k = data.names.indexOf(name), of = k < 0 ? (i) => value[i] : (i) => trials[i].hparams[k], all = trials.map((_, i) => of(i)), axis = axisOf(all, k < 0);
-        made.set(name, { name, ...axis, at: Float32Array.from(all, (v) => axis.place(v)) });
+        made.set(name, { ...axis, name, at: Float32Array.from(all, (v) => axis.place(v)) });
       }
       return made.get(name);
     };
@@ -146,13 +146,24 @@ function Scatter({ data, space, name, kept }) {
   const ax = space.column(name), ay = space.column(data.metric), [tip, point] = useState(null), size = useRef([0, 0]);
   const px = (i, w) => S.left + ax.at[i] * (w - S.left - S.right), py = (i, h) => h - S.bottom - ay.at[i] * (h - S.top - S.bottom);
   const is = (i) => ax.at[i] >= 0 && ay.at[i] >= 0;
-  const draw = (g, w, h, c) => {
-    size.current = [w, h];
-    const r = raster(g, c.surface), dot = Math.max(2, Math.round((data.trials.length > MANY ? 2 : 6) * c.ratio));
+  const gone = kept.size < kept.mask.length;
+  const pixels = (g, w, h, c) => {
+    const r = raster(g, c.surface), dot = Math.max(2, Math.round(2 * c.ratio));
     r.pen(rgb(c.line), 1);
-    if (kept.size < kept.mask.length) kept.mask.forEach((k, i) => { if (!k && is(i)) r.square(c.ratio * px(i, w), c.ratio * py(i, h), Math.max(2, dot >> 1)); });
+    if (gone) kept.mask.forEach((k, i) => { if (!k && is(i)) r.square(c.ratio * px(i, w), c.ratio * py(i, h), dot); });
     byShade(space, kept, 1).forEach(([shade, list]) => { r.pen(shadeRgb(shade), 0.75); for (const i of list) if (is(i)) r.square(c.ratio * px(i, w), c.ratio * py(i, h), dot); });
     r.put();
+  };
+  const discs = (g, w, h, c) => {
+    const disc = (i, radius) => { if (!is(i)) return; g.beginPath(); g.arc(px(i, w), py(i, h), radius, 0, 7); g.fill(); };
+    g.fillStyle = c.line;
+    if (gone) kept.mask.forEach((k, i) => { if (!k) disc(i, 2.5); });
+    byShade(space, kept, 1).forEach(([shade, list]) => { g.fillStyle = shadeColour(shade, 0.8); list.forEach((i) => disc(i, 3.5)); });
+  };
+  const draw = (g, w, h, c) => {
+    size.current = [w, h];
+    if (data.trials.length > MANY) pixels(g, w, h, c);
+    else discs(g, w, h, c);
     g.strokeStyle = c.line;
     g.strokeRect(54.5, 6.5, w - 62, h - 30);
     g.fillStyle = c.muted;

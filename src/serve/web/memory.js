@@ -5,7 +5,7 @@ import { useData, useQuery, bytes, Failed } from "./ui.js";
 import { Curves, Timeline, Managed, kinds } from "./chart.js";
 
 const optimizers = [["SGD", "SGD", {}], ["SGD+momentum", "SGD, momentum 0.9", { momentum: 0.9 }], ["Adam", "Adam", {}], ["AdamW", "AdamW", {}], ["RMSprop", "RMSprop", {}]];
-const devices = [["cpu", "this machine's processor"], ["nvidia-h200", "NVIDIA H200"]];
+const devices = [["cpu", "this processor"], ["nvidia-h200", "NVIDIA H200"]];
 const units = { B: 1, KIB: 1024, MIB: 1024 ** 2, GIB: 1024 ** 3, TIB: 1024 ** 4, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 function parseBytes(text) {
   const m = /^\s*([\d.]+)\s*([kmgt]?i?b?)\s*$/i.exec(text || "");
@@ -72,7 +72,7 @@ export function Memory({ place }) {
   }, [quick, fits && budget]);
   const [series, unit] = useMemo(() => {
     if (!times) return [[], "MiB"];
-    const large = times.unlimited_bytes >= 10 * 2 ** 30, scale = large ? 2 ** 30 : 2 ** 20;
+    const large = times.unlimited_bytes >= 2 * 2 ** 30, scale = large ? 2 ** 30 : 2 ** 20;
     return [["default", "dtr_eq"].map((p) => {
       const rows = times.budgets.filter((b) => b.policy === p && b.overhead !== null).sort((a, b) => a.budget_bytes - b.budget_bytes);
       return { label: p === "default" ? "ebb train" : "policy " + p, x: rows.map((b) => b.budget_bytes / scale), y: rows.map((b) => b.overhead) };

@@ -41,7 +41,7 @@ export const when = (t) => {
 export const lasted = (from, to) => (from ? seconds(((to ? new Date(to) : new Date()) - new Date(from)) / 1000) : "–");
 export const Time = ({ at }) => (at ? html`<time dateTime=${at} title=${new Date(at).toISOString()}>${when(at)}</time>` : "–");
 
-const looks = { ACTIVE: "busy", COMPLETED: "good", ERROR: "bad", DELETE_FAILED: "bad", PAUSED: "warn", STOPPING_CANCELED: "warn", STOPPING_COMPLETED: "busy", STOPPING_ERROR: "bad", DELETING: "warn", PENDING: "warn", running: "busy", pending: "warn", terminating: "warn" };
+const looks = { ACTIVE: "busy", COMPLETED: "good", ERROR: "bad", DELETE_FAILED: "bad", PAUSED: "warn", STOPPING_CANCELED: "warn", STOPPING_COMPLETED: "busy", STOPPING_ERROR: "bad", DELETING: "warn", PENDING: "warn", RUNNING: "busy", TERMINATING: "warn", running: "busy", pending: "warn", terminating: "warn" };
 export const State = ({ state }) => html`<span class=${"badge " + (looks[state] || "")}>${String(state).toLowerCase().replaceAll("_", " ")}</span>`;
 export const isEnded = (s) => ["COMPLETED", "CANCELED", "ERROR", "DELETE_FAILED"].includes(s);
 
@@ -170,8 +170,8 @@ export function Sorted({ name, text, sort, onSort, num: isNum }) {
 }
 export const Pager = ({ offset, limit, total, onMove }) => html`<div class="pager">
   <span>${total === 0 ? "none" : `${offset + 1}–${Math.min(offset + limit, total)} of ${total.toLocaleString()}`}</span>
-  <span class="actions"><button disabled=${offset === 0} onClick=${() => onMove(Math.max(0, offset - limit))}>Newer</button>
-  <button disabled=${offset + limit >= total} onClick=${() => onMove(offset + limit)}>Older</button></span></div>`;
+  ${total > limit && html`<span class="actions"><button disabled=${offset === 0} onClick=${() => onMove(Math.max(0, offset - limit))}>Newer</button>
+  <button disabled=${offset + limit >= total} onClick=${() => onMove(offset + limit)}>Older</button></span>`}</div>`;
 
 export function Labels({ labels, onAdd, onRemove, onPick, canEdit }) {
   const [adding, setAdding] = useState(false);
