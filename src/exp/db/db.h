@@ -91,14 +91,14 @@ enum ebb_status exp_db_all(struct exp_db_cursor cursor, struct ebb_arena *arena,
 
 struct exp_db_filter { /* NULL and "" = any */
     const char *states[EXP_DB_FILTER_STATES];
-    size_t state_count;              /* 0 = any */
-    bool is_archived, is_unarchived; /* both: any */
+    size_t state_count;                      /* 0 = any */
+    bool is_archived, is_unarchived;         /* both: any */
     const char *owners[EXP_DB_FILTER_NAMES]; /* one of them */
     size_t owner_count;
     const char *labels[EXP_DB_FILTER_NAMES]; /* all of them */
     size_t label_count;
     const char *description; /* a part of it */
-    const char *sort; /* a name that exp_db_is_sort knows; NULL = the newest first */
+    const char *sort;        /* a name that exp_db_is_sort knows; NULL = the newest first */
     bool is_descending;
     int64_t limit, offset;
 };
