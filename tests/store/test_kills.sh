@@ -38,7 +38,7 @@ for kind in $kinds; do
         [ "$all" -gt $worst ] && worst=$all
         [ $((all / 21)) -le $((size / 20)) ] || fail "$kind, kill $i at $seen: sent $all bytes of $size"
         one=$(field "x['checkpoints'][0]['uuid']" < list.json)
-        second "$kind" compare "$one" || fail "$kind: not whole after kill $i"
+        [ $((i % 5)) != 0 ] || second "$kind" compare "$one" || fail "$kind: not whole after kill $i"
         echo "  $kind: kill $i at $seen bytes: $all bytes sent in all"
         timeout 300 "$ebb" experiment delete $id --yes > out.txt 2>&1 || fail "$kind, delete: $(cat out.txt)"
     done

@@ -34,10 +34,15 @@ pid=$!
 wait_for 60 sh -c "'$ebb' master info --json | grep -q 503" || fail "nothing said: $("$ebb" master info --json)"
 [ "$(states 1)" = "['ACTIVE']" ] || fail "states: $(states 1)"
 "$ebb" experiment describe 1 --json | grep -q 503 || fail "the experiment does not say it"
+steps() { [ "$("$ebb" experiment list-trials 1 --json | field "x['trials'][0]['steps']")" = "$1" ]; }
+wait_for 60 steps 3 || fail "it does not train while two wait: $("$ebb" experiment list-trials 1 --json)"
+sleep 1
+waiting=$("$ebb" master info --json | field "x['uploads']['checkpoints']")
+[ "$waiting" = 2 ] || fail "$waiting checkpoints of a trial wait"
 set_fault none 1
 wait $pid || fail "run: $(cat run.txt)"
 [ "$(states 1)" = "['COMPLETED']" ] && [ "$(restarts 1)" = 0 ] || fail "states: $(states 1)"
-ok "an outage: said, nothing counted, everything arrived"
+ok "an outage: said; two checkpoints wait, the third until there is room; nothing counted, everything arrived"
 
 # ---- in an outage a trial that is killed starts again from the staged copy
 make_experiment exp.yaml '{type: gcs, bucket: ckpt, save_trial_latest: 9}' 'batches_per_step: 400000'

@@ -70,6 +70,7 @@ pid=$!
 sleep "${EBB_OUTAGE_SECONDS:-600}"
 kill -0 $pid 2> /dev/null || fail "it has ended: $(cat run.txt)"
 said=$("$ebb" master info --json | field "x['uploads']")
+case $said in "{'checkpoints': 2,"*) ;; *) fail "$kind: not two wait: $said" ;; esac
 start_proxy
 wait $pid || fail "run: $(cat run.txt)"
 [ "$(states 1)" = "['COMPLETED']" ] && [ "$(restarts 1)" = 0 ] || fail "after the outage: $(states 1), $(restarts 1) restarts"

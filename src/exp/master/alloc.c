@@ -153,7 +153,8 @@ enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct
     struct exp_trial *r = a->trial;
     if (m->slot_disabled[a->slot])
         exp_trial_stop(r);
-    a->is_held = exp_uploads_are_full(m, r) && !r->sequence.is_stop_asked;
+    a->is_held = exp_sequence_peek(&r->sequence).kind == EXP_WORK_CHECKPOINT &&
+                 exp_uploads_are_full(m, r) && !r->sequence.is_stop_asked;
     if (a->is_held)
         return EBB_OK; /* exp_uploads_turn comes back */
     struct exp_workload work = exp_sequence_next(&r->sequence);

@@ -161,7 +161,7 @@ bool exp_uploads_are_full(const struct exp_master *m, const struct exp_trial *r)
         bytes += is_waiting(u) ? (uint64_t)u->bytes : 0;
         count += is_waiting(u) && u->trial_id == r->id;
     }
-    return count > WAITING_MAX || bytes > m->options.staging_bytes;
+    return count >= WAITING_MAX || bytes > m->options.staging_bytes;
 }
 
 bool exp_upload_is_busy(const struct exp_master *m, const char *uuid)

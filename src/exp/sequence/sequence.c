@@ -150,15 +150,20 @@ int64_t exp_sequence_start(struct exp_sequence *q)
     return q->checkpoint;
 }
 
-struct exp_workload exp_sequence_next(struct exp_sequence *q)
+struct exp_workload exp_sequence_peek(const struct exp_sequence *q)
 {
     struct exp_workload work = wanted(q);
     if (q->is_stop_asked || work.kind == EXP_WORK_TERMINATE) /* Q2; a stop comes before wishes */
         work = (struct exp_workload){q->has_checkpoint ? EXP_WORK_TERMINATE : EXP_WORK_CHECKPOINT,
                                      q->current};
-    q->work = work;
-    q->is_busy = true;
     return work;
+}
+
+struct exp_workload exp_sequence_next(struct exp_sequence *q)
+{
+    q->work = exp_sequence_peek(q);
+    q->is_busy = true;
+    return q->work;
 }
 
 static enum ebb_status trained(struct exp_sequence *q, struct ebb_error *err)

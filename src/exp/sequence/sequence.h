@@ -90,7 +90,9 @@ bool exp_sequence_is_done(const struct exp_sequence *sequence);
 
 /* A process starts, from the checkpoint of the returned step (0 = none of its own). */
 int64_t exp_sequence_start(struct exp_sequence *sequence);
-/* The next workload for the running process; it counts as begun. */
+/* The next workload for the running process. */
+struct exp_workload exp_sequence_peek(const struct exp_sequence *sequence);
+/* The same; it counts as begun. */
 struct exp_workload exp_sequence_next(struct exp_sequence *sequence);
 /* The begun workload is complete. is_best: a validation better than all before it in the experiment
  * (exp_best_update); ignored otherwise. TERMINATE is completed by the exit. */
