@@ -11,7 +11,7 @@
 #   make identity one hash for a model, whatever memory it gets
 #   make web-test the page in a real browser, alone and behind nginx with TLS
 #   make store-test  checkpoints in real object stores; store-full: with speeds, kills, outages and large files (hours)
-#   make onnx-test ONNX files against torch and the format's own tests
+#   make onnx-test ONNX files and weights against torch, and the format's own tests
 #   make web-scale a state of 10^5 experiments and 10^8 values (some GB), and how long pages take with it
 
 FUZZ_SECONDS ?= 5
@@ -98,6 +98,7 @@ onnx-test:
 	@build/ebb dev onnx /usr/share/libonnx-testdata/data
 	@python3 tests/models/onnx_export.py build/ebb
 	@python3 tests/models/onnx_torch.py build/ebb
+	@python3 tests/models/weights_torch.py build/ebb
 
 toys:
 	@tools/toys
