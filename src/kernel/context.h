@@ -29,6 +29,7 @@ struct kernel_primitive {
     dnnl_memory_t scratchpad;
     size_t scratchpad_offset;
     size_t workspace_bytes;
+    int threads; /* it was made for; 0: those of the context */
 };
 
 struct kernel_context {
@@ -73,6 +74,10 @@ enum ebb_status kernel_dnnl_open(struct kernel_context *c, struct ebb_error *err
 void kernel_dnnl_close(struct kernel_context *c);
 enum ebb_status kernel_dnnl_check(dnnl_status_t status, const char *what, struct ebb_error *err);
 
+/* Bytes of scratch that a primitive takes. */
+size_t kernel_dnnl_scratch(const_dnnl_primitive_desc_t pd);
+/* Scratch beyond what one thread takes: so much is always fine. */
+#define KERNEL_SCRATCH (UINT64_C(32) << 20)
 /* y = max(0, y) behind the primitive. */
 dnnl_status_t kernel_dnnl_relu(dnnl_primitive_attr_t attr);
 

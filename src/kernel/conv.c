@@ -109,7 +109,7 @@ static int block_of(const dnnl_memory_desc_t *md, int rank, const dnnl_dims_t di
 
 /* For a backward primitive oneDNN wants a forward one as a hint. */
 static dnnl_status_t create_pd(struct kernel_context *c, const struct shapes *s, bool has_bias,
-                               bool is_winograd, enum kernel_conv_pass pass,
+                               bool is_winograd, enum kernel_conv_pass pass, int threads,
                                dnnl_primitive_desc_t *pd)
 {
     dnnl_memory_desc_t x, w, y, b, dw;
@@ -131,7 +131,7 @@ static dnnl_status_t create_pd(struct kernel_context *c, const struct shapes *s,
         status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success && s->has_relu && pass == KERNEL_CONV_FORWARD)
         status = kernel_dnnl_relu(attr);
-    omp_set_num_threads(c->head.threads);
+    omp_set_num_threads(threads);
     if (status == dnnl_success)
         status = dnnl_primitive_desc_create(&hint, &hint_desc, attr, c->engine, NULL);
     if (status == dnnl_success && pass == KERNEL_CONV_FORWARD) {
@@ -151,6 +151,44 @@ static dnnl_status_t create_pd(struct kernel_context *c, const struct shapes *s,
         dnnl_primitive_desc_destroy(hint);
     if (attr)
         dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+static double operand_bytes(const struct shapes *s)
+{
+    const dnnl_dim_t *dims[3] = {s->x, s->y, s->w};
+    double bytes = 0;
+    for (int k = 0; k < 3; k++) {
+        double n = s->type == dnnl_f32 ? 4 : 2;
+        for (int d = 0; d < (k == 2 ? s->weights_rank : s->rank); d++)
+            n *= (double)dims[k][d];
+        bytes += n;
+    }
+    return bytes;
+}
+
+/* Weight gradients sum or transpose apart in every thread. Where that takes far more than one thread and
+ * the operands do, fewer threads work: these are kernels that are bound by those bytes. */
+static dnnl_status_t create_lean(struct kernel_context *c, const struct shapes *s, bool has_bias,
+                                 bool is_winograd, enum kernel_conv_pass pass, int *threads,
+                                 dnnl_primitive_desc_t *pd)
+{
+    dnnl_primitive_desc_t one;
+    *threads = c->head.threads;
+    dnnl_status_t status = create_pd(c, s, has_bias, is_winograd, pass, *threads, pd);
+    if (status != dnnl_success || *threads == 1 || kernel_dnnl_scratch(*pd) <= KERNEL_SCRATCH)
+        return status;
+    status = create_pd(c, s, has_bias, is_winograd, pass, 1, &one);
+    double most = 0, more = 2 * operand_bytes(s);
+    if (status == dnnl_success) {
+        most = (double)kernel_dnnl_scratch(one) + (more > KERNEL_SCRATCH ? more : KERNEL_SCRATCH);
+        dnnl_primitive_desc_destroy(one);
+    }
+    while (status == dnnl_success && *threads > 1 && (double)kernel_dnnl_scratch(*pd) > most) {
+        dnnl_primitive_desc_destroy(*pd);
+        *threads /= 2;
+        status = create_pd(c, s, has_bias, is_winograd, pass, *threads, pd);
+    }
     return status;
 }
 
@@ -195,10 +233,13 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_conv
     else
         activation_md(&plain[3].md, s.rank, pass == KERNEL_CONV_FORWARD ? s.y : s.x, s.type,
                       pass == KERNEL_CONV_FORWARD ? conv->y_block : conv->x_block);
-    EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, conv->is_winograd, pass, &pd),
+    int threads;
+    EBB_TRY(kernel_dnnl_check(create_lean(c, &s, has_bias, conv->is_winograd, pass, &threads, &pd),
                               "convolution", err));
     enum ebb_status status = kernel_dnnl_add(c, key, sizeof *key, pd, plain, 4, p, err);
     dnnl_primitive_desc_destroy(pd);
+    if (status == EBB_OK)
+        (*p)->threads = threads;
     return status;
 }
 
@@ -228,10 +269,10 @@ static dnnl_primitive_desc_t try_winograd(struct kernel_context *c, const struct
                                           enum kernel_conv_pass pass)
 {
     dnnl_primitive_desc_t pd;
-    if (!is_winograd_shape(v) || create_pd(c, s, has_bias, true, pass, &pd) != dnnl_success)
+    if (!is_winograd_shape(v) ||
+        create_pd(c, s, has_bias, true, pass, c->head.threads, &pd) != dnnl_success)
         return NULL;
-    double bytes = (double)dnnl_memory_desc_get_size(
-        dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    double bytes = (double)kernel_dnnl_scratch(pd);
     double x = (double)(v->n * v->ci * v->in[0] * v->in[1]);
     double y = (double)(v->n * v->co * v->out[0] * v->out[1]), w = 9.0 * (double)(v->ci * v->co);
     if (bytes <= (x + y + w) * sizeof(float))
@@ -263,8 +304,8 @@ enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv 
         dnnl_primitive_desc_t pd = may_winograd ? try_winograd(c, conv, &s, has_bias, pass) : NULL;
         int is_winograd = pd != NULL;
         if (!pd)
-            EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, false, pass, &pd), "convolution",
-                                      err));
+            EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, false, pass, c->head.threads, &pd),
+                                      "convolution", err));
         int choice[3] = {
             block_of(dnnl_primitive_desc_query_md(pd, queries[pass][0], 0), s.rank, s.x),
             block_of(dnnl_primitive_desc_query_md(pd, queries[pass][1], 0), s.rank, s.y),

@@ -26,6 +26,11 @@ bool kernel_has_bf16(void)
     return (isa & (unsigned)dnnl_cpu_isa_avx512_core) == (unsigned)dnnl_cpu_isa_avx512_core;
 }
 
+size_t kernel_dnnl_scratch(const_dnnl_primitive_desc_t pd)
+{
+    return dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+}
+
 dnnl_status_t kernel_dnnl_relu(dnnl_primitive_attr_t attr)
 {
     dnnl_post_ops_t ops;
@@ -149,8 +154,7 @@ static enum ebb_status add_operand(struct kernel_context *c, struct kernel_primi
         plain->is_output ? &plain->md : want, c->engine, attr);
     dnnl_primitive_attr_destroy(attr);
     TRY(status, "reorder");
-    size_t scratch = dnnl_memory_desc_get_size(
-        dnnl_primitive_desc_query_md(reorder, dnnl_query_scratchpad_md, 0));
+    size_t scratch = kernel_dnnl_scratch(reorder);
     status = dnnl_primitive_create(&o->reorder, reorder);
     dnnl_primitive_desc_destroy(reorder);
     TRY(status, "reorder");
@@ -227,7 +231,8 @@ enum ebb_status kernel_dnnl_run(struct kernel_context *c, struct kernel_primitiv
     dnnl_exec_arg_t args[KERNEL_OPERANDS + 1];
     int count = 0;
     unsigned char *base = workspace;
-    omp_set_num_threads(c->head.threads); /* oneDNN asks OpenMP; this thread's setting */
+    /* oneDNN asks OpenMP; this thread's setting */
+    omp_set_num_threads(p->threads ? p->threads : c->head.threads);
     for (size_t i = 0; i < KERNEL_OPERANDS; i++) {
         struct kernel_operand *o = &p->operand[i];
         if (!o->argument)

@@ -3,6 +3,7 @@
  * oneDNN's blocked kernels keep to the scratchpad they are given. Its other implementation packs
  * into memory of its own; it is left to large products that nothing else covers, small ones are
  * done in matmul_own.c. */
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 
@@ -53,22 +54,28 @@ static bool is_empty(const struct kernel_matmul *m)
 
 #define OWN_FLOPS 4e6 /* beyond this a loop of our own is not worth it */
 
-static bool is_own(const struct kernel_matmul *m, const_dnnl_primitive_desc_t pd)
+static bool is_blocked(const_dnnl_primitive_desc_t pd)
 {
     const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return strncmp(name, "brg", 3) == 0;
+}
+
+static bool is_own(const struct kernel_matmul *m, const_dnnl_primitive_desc_t pd)
+{
     double flops = 2.0 * (double)m->a_dims[m->rank - 1];
     for (int d = 0; d < m->rank; d++)
         flops *= (double)m->c_dims[d];
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
     return m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 && flops <= OWN_FLOPS &&
-           strncmp(name, "brg", 3) != 0;
+           !is_blocked(pd);
 }
 
 /* ---- oneDNN's -------------------------------------------------------------------------------- */
 
-static enum ebb_status create(struct kernel_context *c, const struct kernel_matmul *m,
-                              const struct matmul_key *key, struct kernel_primitive **p,
-                              struct ebb_error *err)
+/* The operands as they lie, and a descriptor. */
+static enum ebb_status describe(struct kernel_context *c, const struct kernel_matmul *m,
+                                int threads, struct kernel_plain plain[4],
+                                dnnl_primitive_desc_t *pd, struct ebb_error *err)
 {
     dnnl_dims_t strides, one, bias_dims, a_dims, a_strides, b_dims, b_strides, c_dims;
     int64_t total = 1;
@@ -83,14 +90,13 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_matm
         b_strides[i] = m->b_strides[i];
         c_dims[i] = m->c_dims[i];
     }
-    struct kernel_plain plain[4] = {
-        {.argument = DNNL_ARG_SRC, .query = dnnl_query_src_md},
-        {.argument = DNNL_ARG_WEIGHTS, .query = dnnl_query_weights_md},
-        {.argument = m->has_bias ? DNNL_ARG_BIAS : 0,
-         .query = dnnl_query_weights_md,
-         .query_index = 1},
-        {.argument = DNNL_ARG_DST, .query = dnnl_query_dst_md, .is_output = 1},
-    };
+    plain[0] = (struct kernel_plain){.argument = DNNL_ARG_SRC, .query = dnnl_query_src_md};
+    plain[1] = (struct kernel_plain){.argument = DNNL_ARG_WEIGHTS, .query = dnnl_query_weights_md};
+    plain[2] = (struct kernel_plain){.argument = m->has_bias ? DNNL_ARG_BIAS : 0,
+                                     .query = dnnl_query_weights_md,
+                                     .query_index = 1};
+    plain[3] =
+        (struct kernel_plain){.argument = DNNL_ARG_DST, .query = dnnl_query_dst_md, .is_output = 1};
     dnnl_data_type_t in = data_type(m->dtype), out = data_type(m->out_dtype);
     dnnl_memory_desc_init_by_strides(&plain[0].md, m->rank, a_dims, in, a_strides);
     dnnl_memory_desc_init_by_strides(&plain[1].md, m->rank, b_dims, in, b_strides);
@@ -98,7 +104,6 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_matm
     dnnl_memory_desc_init_by_strides(&plain[3].md, m->rank, c_dims, out, strides);
     dnnl_matmul_desc_t desc;
     dnnl_primitive_attr_t attr;
-    dnnl_primitive_desc_t pd;
     EBB_TRY(
         kernel_dnnl_check(dnnl_matmul_desc_init(&desc, &plain[0].md, &plain[1].md,
                                                 m->has_bias ? &plain[2].md : NULL, &plain[3].md),
@@ -113,10 +118,19 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_matm
     }
     if (m->has_relu)
         kernel_dnnl_relu(attr);
-    omp_set_num_threads(c->head.threads);
-    dnnl_status_t status = dnnl_primitive_desc_create(&pd, &desc, attr, c->engine, NULL);
+    omp_set_num_threads(threads);
+    dnnl_status_t status = dnnl_primitive_desc_create(pd, &desc, attr, c->engine, NULL);
     dnnl_primitive_attr_destroy(attr);
-    EBB_TRY(kernel_dnnl_check(status, "matmul", err));
+    return kernel_dnnl_check(status, "matmul", err);
+}
+
+static enum ebb_status create(struct kernel_context *c, const struct kernel_matmul *m,
+                              const struct matmul_key *key, struct kernel_primitive **p,
+                              struct ebb_error *err)
+{
+    struct kernel_plain plain[4];
+    dnnl_primitive_desc_t pd;
+    EBB_TRY(describe(c, m, c->head.threads, plain, &pd, err));
     enum ebb_status result =
         kernel_dnnl_add(c, key, sizeof *key, is_own(m, pd) ? NULL : pd, plain, 4, p, err);
     dnnl_primitive_desc_destroy(pd);
@@ -132,15 +146,93 @@ static enum ebb_status get(struct kernel_context *c, const struct kernel_matmul 
     return *p ? EBB_OK : create(c, m, &key, p, err);
 }
 
+/* ---- in parts -------------------------------------------------------------------------------- */
+
+#define LEAST_DEPTH 64 /* of a part */
+
+/* Terms first .. first + depth - 1 of every sum; the bias comes with the first. */
+static struct kernel_matmul part_of(const struct kernel_matmul *m, int64_t first, int64_t depth)
+{
+    struct kernel_matmul part = *m;
+    part.a_dims[m->rank - 1] = part.b_dims[m->rank - 2] = depth;
+    part.has_bias = m->has_bias && first == 0;
+    part.adds = first == 0 ? m->adds : KERNEL_ADDS_ITSELF;
+    return part;
+}
+
+/* Of one that keeps to the scratchpad it is given; else infinite. */
+static enum ebb_status scratch_of(struct kernel_context *c, const struct kernel_matmul *m,
+                                  int threads, double *bytes, struct ebb_error *err)
+{
+    struct kernel_plain plain[4];
+    dnnl_primitive_desc_t pd;
+    EBB_TRY(describe(c, m, threads, plain, &pd, err));
+    *bytes = is_blocked(pd) ? (double)kernel_dnnl_scratch(pd) : INFINITY;
+    dnnl_primitive_desc_destroy(pd);
+    return EBB_OK;
+}
+
+/* With many threads oneDNN gives parts of long sums to different ones, each with a copy of the result.
+ * Where those are large, the parts come one after the other and are added in the result, by all
+ * threads. How long they are depends on shapes and threads alone. */
+static enum ebb_status choose_depth(struct kernel_context *c, const struct kernel_matmul *m,
+                                    int64_t *depth, struct ebb_error *err)
+{
+    double all, one;
+    *depth = m->a_dims[m->rank - 1];
+    if (m->out_dtype != KERNEL_F32 || m->has_relu || m->rank != 2)
+        return EBB_OK;
+    EBB_TRY(scratch_of(c, m, c->head.threads, &all, err));
+    if (all <= (double)KERNEL_SCRATCH || all == INFINITY)
+        return EBB_OK;
+    EBB_TRY(scratch_of(c, m, 1, &one, err));
+    for (int64_t less = *depth; all > one + (double)KERNEL_SCRATCH && less / 2 >= LEAST_DEPTH;) {
+        double bytes;
+        less = (less / 2 + 15) / 16 * 16;
+        struct kernel_matmul part = part_of(m, 0, less);
+        EBB_TRY(scratch_of(c, &part, c->head.threads, &bytes, err));
+        if (bytes < all) {
+            all = bytes;
+            *depth = less;
+        }
+    }
+    return EBB_OK;
+}
+
+/* How many terms of its sums are added together; all, unless that took much. */
+static enum ebb_status get_depth(struct kernel_context *c, const struct kernel_matmul *m,
+                                 int64_t *depth, struct ebb_error *err)
+{
+    struct matmul_key key;
+    *depth = m->a_dims[m->rank - 1];
+    if (c->head.threads <= 2) /* one copy more at most */
+        return EBB_OK;
+    make_key(c, m, &key);
+    memcpy(key.kind, "depth", 6);
+    const struct kernel_primitive *known = kernel_dnnl_find(c, &key, sizeof key);
+    if (known) {
+        *depth = known->choice[0];
+        return EBB_OK;
+    }
+    EBB_TRY(choose_depth(c, m, depth, err));
+    return kernel_dnnl_add_choice(c, &key, sizeof key, (int[3]){(int)*depth}, err);
+}
+
 enum ebb_status kernel_matmul_prepare(struct kernel_context *c, const struct kernel_matmul *m,
                                       size_t *workspace_bytes, struct ebb_error *err)
 {
     struct kernel_primitive *p;
+    int64_t depth, all = m->a_dims[m->rank - 1];
     *workspace_bytes = 0;
     if (!c || is_empty(m)) /* no context: a trace without kernels */
         return EBB_OK;
-    EBB_TRY(get(c, m, &p, err));
-    *workspace_bytes = p->workspace_bytes;
+    EBB_TRY(get_depth(c, m, &depth, err));
+    for (int64_t k = 0; k < all; k += depth) {
+        struct kernel_matmul part = part_of(m, k, kernel_min(depth, all - k));
+        EBB_TRY(get(c, &part, &p, err));
+        if (p->workspace_bytes > *workspace_bytes)
+            *workspace_bytes = p->workspace_bytes;
+    }
     return EBB_OK;
 }
 
@@ -160,15 +252,11 @@ static void run_empty(const struct kernel_matmul *m, const float *bias, void *ou
         ((float *)out)[i] = bias && !(m->has_relu && bias[i % last] < 0.0f) ? bias[i % last] : 0.0f;
 }
 
-enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_matmul *m,
-                                  const void *a, const void *b, const void *bias, void *out,
-                                  void *workspace, struct ebb_error *err)
+static enum ebb_status run_part(struct kernel_context *c, const struct kernel_matmul *m,
+                                const void *a, const void *b, const void *bias, void *out,
+                                void *workspace, struct ebb_error *err)
 {
     struct kernel_primitive *p;
-    if (is_empty(m)) {
-        run_empty(m, bias, out);
-        return EBB_OK;
-    }
     EBB_TRY(get(c, m, &p, err));
     if (!p->primitive) {
         kernel_matmul_own(c, m, a, b, bias, out);
@@ -181,6 +269,25 @@ enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_
     memcpy(&pointer[2], &bias, sizeof bias);
     pointer[3] = out;
     return kernel_dnnl_run(c, p, pointer, workspace, err);
+}
+
+enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_matmul *m,
+                                  const void *a, const void *b, const void *bias, void *out,
+                                  void *workspace, struct ebb_error *err)
+{
+    int64_t depth, all = m->a_dims[m->rank - 1], bytes = m->dtype == KERNEL_F32 ? 4 : 2;
+    if (is_empty(m)) {
+        run_empty(m, bias, out);
+        return EBB_OK;
+    }
+    EBB_TRY(get_depth(c, m, &depth, err));
+    for (int64_t k = 0; k < all; k += depth) {
+        struct kernel_matmul part = part_of(m, k, kernel_min(depth, all - k));
+        EBB_TRY(run_part(c, &part, (const char *)a + k * m->a_strides[m->rank - 1] * bytes,
+                         (const char *)b + k * m->b_strides[m->rank - 2] * bytes, bias, out,
+                         workspace, err));
+    }
+    return EBB_OK;
 }
 
 /* What is given beside is added behind the product: the bits of both ops, one after the other. */

@@ -8,6 +8,7 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "kernel/context.h"
+#include "kernel/internal.h"
 #include "kernel/kernel.h"
 
 static uint64_t state = 42;
@@ -107,7 +108,108 @@ TEST(matmul__without_terms_is_the_bias)
     kernel_cpu.close(c);
 }
 
+/* Sums of our own go over k in order, in double, and are rounded once: the same bits for every block. */
+static void own_case(struct kernel_context *c, int64_t batch, int64_t m, int64_t n, int64_t k,
+                     unsigned how)
+{
+    bool ta = how & 1, tb = how & 2, has_bias = how & 4, adds = how & 8, has_relu = how & 16;
+    struct kernel_matmul d = {.rank = 3,
+                              .has_bias = has_bias && !adds,
+                              .adds = adds ? KERNEL_ADDS_ITSELF : KERNEL_ADDS_NOTHING,
+                              .has_relu = has_relu,
+                              .a_dims = {batch, m, k},
+                              .b_dims = {1, k, n},
+                              .c_dims = {batch, m, n}};
+    d.a_strides[0] = m * k, d.a_strides[1] = ta ? 1 : k, d.a_strides[2] = ta ? m : 1;
+    d.b_strides[0] = k * n, d.b_strides[1] = tb ? 1 : n, d.b_strides[2] = tb ? k : 1;
+    float *a = random_floats(batch * m * k), *b = random_floats(k * n), *bias = random_floats(n);
+    float *out = random_floats(batch * m * n), *want = ebb_alloc((size_t)(batch * m * n) * 4);
+    for (int64_t i = 0; i < batch * m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = adds ? (double)out[i * n + j] : has_bias ? (double)bias[j] : 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += (double)a[i / m * m * k + i % m * d.a_strides[1] + p * d.a_strides[2]] *
+                       (double)b[p * d.b_strides[1] + j * d.b_strides[2]];
+            want[i * n + j] = has_relu && (float)sum < 0 ? 0 : (float)sum;
+        }
+    kernel_matmul_own(c, &d, a, b, bias, out);
+    CHECK(memcmp(out, want, (size_t)(batch * m * n) * 4) == 0);
+    ebb_free(a), ebb_free(b), ebb_free(bias), ebb_free(out), ebb_free(want);
+}
+
+TEST(matmul__of_our_own_has_the_bits_of_plain_loops)
+{
+    for (int threads = 1; threads <= 3; threads++) {
+        struct kernel_context *c = context(threads);
+        for (unsigned how = 0; how < 32; how++) {
+            own_case(c, 1, 1, 1, 1, how);
+            own_case(c, 2, 5, 9, 7, how);
+            own_case(c, 1, 31, 70, 300, how);
+            own_case(c, 3, 24, 8, 256, how);
+        }
+        kernel_cpu.close(c);
+    }
+}
+
+/* With many threads long sums are cut, instead of giving every thread a result of its own. */
+TEST(matmul__of_long_sums_takes_little_in_many_threads)
+{
+    enum { M = 768, K = 4096 };
+    float *a = random_floats(M * K), *b = random_floats(M * K);
+    float *out[3] = {random_floats(M * M), random_floats(M * M), random_floats(M * M)};
+    static const int threads[3] = {1, 16, 64};
+    struct kernel_need need[3] = {{.flops = 0}};
+    struct ebb_error err;
+    for (int t = 0; t < 3; t++) {
+        struct kernel_context *c = context(threads[t]);
+        struct kernel_matmul d = {.rank = 2,
+                                  .a_dims = {M, K},
+                                  .b_dims = {K, M},
+                                  .c_dims = {M, M},
+                                  .a_strides = {1, M},
+                                  .b_strides = {M, 1}};
+        struct kernel_args args = {.in = {a, b}, .out = {out[t]}};
+        CHECK_OK(kernel_cpu.need(c, KERNEL_FAMILY_MATMUL, &d, &args, &need[t], &err), &err);
+        CALL(MATMUL, &d, .in = {a, b}, .out = {out[t]});
+        kernel_cpu.close(c);
+        CHECK(need[t].workspace_bytes <= need[0].workspace_bytes + KERNEL_SCRATCH);
+        for (int64_t i = 0; i < M * M; i++)
+            CHECK(fabsf(out[t][i] - out[0][i]) < 1e-3f);
+    }
+    ebb_free(a), ebb_free(b), ebb_free(out[0]), ebb_free(out[1]), ebb_free(out[2]);
+}
+
 /* ---- convolution ---------------------------------------------------------------------------- */
+
+/* Threads that each take as much as the operands are too many. */
+TEST(convolution__takes_little_more_in_many_threads)
+{
+    struct kernel_conv_desc d = {{.nd = 3,
+                                  .n = 1,
+                                  .ci = 4,
+                                  .co = 32,
+                                  .groups = 1,
+                                  .dtype = kernel_has_bf16() ? KERNEL_BF16 : KERNEL_F32,
+                                  .in = {128, 128, 128},
+                                  .out = {128, 128, 128},
+                                  .k = {3, 3, 3},
+                                  .stride = {1, 1, 1},
+                                  .pad = {1, 1, 1},
+                                  .dilation = {1, 1, 1}},
+                                 KERNEL_CONV_WEIGHTS};
+    struct kernel_need need[2] = {{.flops = 0}};
+    struct ebb_error err;
+    for (int t = 0; t < 2; t++) {
+        struct kernel_context *c = context(t ? 16 : 1);
+        CHECK_OK(kernel_cpu.choose(c, &d.conv, KERNEL_CONV_WEIGHTS, false, &err), &err);
+        CHECK_OK(
+            kernel_cpu.need(c, KERNEL_FAMILY_CONV, &d, &(struct kernel_args){0}, &need[t], &err),
+            &err);
+        kernel_cpu.close(c);
+    }
+    uint64_t operands = UINT64_C(36) * 128 * 128 * 128 * (kernel_has_bf16() ? 2 : 4);
+    CHECK(need[1].workspace_bytes <= need[0].workspace_bytes + 2 * operands + (1 << 20));
+}
 
 /* Adds x * w * y over the index space of one convolution; which of the three is written says
  * `pass`. */
