@@ -186,7 +186,7 @@ static enum ebb_status matrix_fill(struct matrix *m, const struct plan *plan, st
     for (size_t i = 0, begun = SIZE_MAX; i < plan->step_count && status == EBB_OK; i++) {
         const struct plan_step *step = &plan->steps[i];
         uint32_t column = step->act == PLAN_RUN ? m->number[step->index] : UINT32_MAX;
-        if (begun != stage && (stage % m->group == 0 || m->group == 1)) {
+        if (begun != stage && stage < m->count && stage % m->group == 0) {
             for (size_t k = 0; k < stage; k++)
                 if (is_kept(m, &walk, k))
                     mark(m, stage, k, KEPT);

@@ -18,6 +18,7 @@ struct below {
     const struct trace *trace;
     const struct plan *plan;
     struct ebb_arena arena;
+    uint64_t *base;    /* storage -> PLAN_NOWHERE: it does not persist */
     uint32_t *group;   /* storage -> another one of its group, or itself */
     uint64_t *bytes;   /* of a group, by its first storage: what it writes */
     bool *is_possible; /* of a group, by its first storage */
@@ -41,11 +42,15 @@ static const struct trace_tensor *input_of(const struct trace *t, const struct t
     return &t->tensors[t->inputs[op->input_first + k]];
 }
 
-static bool is_update(const struct trace *t, uint32_t op)
+/* It writes state in place and nothing else; what scales a gradient in place is the device's. */
+static bool is_update(const struct below *b, uint32_t op)
 {
+    const struct trace *t = b->trace;
     bool is_so = t->ops[op].phase == TRACE_UPDATE && plan_can_run_below(t, op);
-    for (uint32_t k = 0; k < t->ops[op].output_count; k++)
-        is_so &= t->tensors[t->ops[op].output_first + k].alias == TRACE_MUTATE;
+    for (uint32_t k = 0; k < t->ops[op].output_count; k++) {
+        const struct trace_tensor *out = &t->tensors[t->ops[op].output_first + k];
+        is_so &= out->alias == TRACE_MUTATE && b->base[out->storage] != PLAN_NOWHERE;
+    }
     return is_so;
 }
 
@@ -65,7 +70,7 @@ static void find_groups(struct below *b)
         b->group[s] = s;
     for (uint32_t o = 0; o < t->op_count; o++) {
         const struct trace_op *op = &t->ops[o];
-        if (!is_update(t, o))
+        if (!is_update(b, o))
             continue;
         uint32_t one = t->tensors[op->output_first].storage;
         for (uint32_t k = 0; k < op->output_count; k++) {
@@ -93,7 +98,7 @@ static void judge_groups(struct below *b)
     }
     for (uint32_t o = 0; o < t->op_count; o++) {
         const struct trace_op *op = &t->ops[o];
-        bool is_own = is_update(t, o);
+        bool is_own = is_update(b, o);
         for (uint32_t k = 0; k < op->input_count && !is_own; k++)
             if (input_of(t, op, k)->version > 0)
                 b->is_possible[first_of(b, input_of(t, op, k)->storage)] = false;
@@ -107,7 +112,7 @@ static void choose(struct below *b, double part, size_t *count)
     double owed = 0;
     *count = 0;
     for (uint32_t o = 0; o < t->op_count; o++) {
-        if (!is_update(t, o))
+        if (!is_update(b, o))
             continue;
         uint32_t first = first_of(b, t->tensors[t->ops[o].output_first].storage);
         if (b->is_possible[first] && !b->is_seen[first]) {
@@ -217,7 +222,9 @@ static enum ebb_status make(struct below *b, double part, struct plan *to, size_
     b->is_written = ebb_arena_calloc(&b->arena, storages, 1);
     b->is_lent = ebb_arena_calloc(&b->arena, storages, 1);
     b->is_chosen = ebb_arena_calloc(&b->arena, (size_t)b->trace->op_count + 1, 1);
+    b->base = ebb_arena_calloc(&b->arena, storages, sizeof *b->base);
     EBB_TRY(ebb_arena_status(&b->arena, err));
+    EBB_TRY(plan_base_layout(b->trace, NULL, b->base, NULL, err));
     find_groups(b);
     judge_groups(b);
     choose(b, part, count);

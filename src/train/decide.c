@@ -546,6 +546,26 @@ static bool runs_on_host(const struct train_ways *w, const struct train_choice *
     return w->updates == PLANNER_BY_HOST && has_updates;
 }
 
+/* Something that reads a new weight or moment keeps its update where it is read. */
+static enum ebb_status refuse_shared(const struct train_choice *c, struct ebb_error *err)
+{
+    const struct trace *t = c->trace;
+    for (size_t i = 0; i < c->plan.step_count; i++) {
+        const struct plan_step *s = &c->plan.steps[i];
+        const struct trace_op *op = s->act == PLAN_RUN && !s->tier ? &t->ops[s->index] : NULL;
+        for (uint32_t k = 0; op && op->phase == TRACE_UPDATE && k < op->output_count; k++) {
+            const struct trace_tensor *out = &t->tensors[op->output_first + k];
+            if (out->alias == TRACE_MUTATE && plan_home_of(&c->plan.homes, out->storage))
+                return ebb_fail(err, EBB_EINPUT,
+                                "use_hybrid_adam: false gives all updates to the host, but what "
+                                "%s (%s) makes is read by the device in the same step: allowed "
+                                "without opt.ema",
+                                trace_label(t, op), op->kind->name);
+        }
+    }
+    return EBB_OK;
+}
+
 /* Then all state lives there. */
 static enum ebb_status choose_on_host(const struct train_ways *w, struct train_choice *c,
                                       struct ebb_error *err)
@@ -563,7 +583,9 @@ static enum ebb_status choose_on_host(const struct train_ways *w, struct train_c
     if (near == 0)
         EBB_THEN(status, choose_in(w, c, &tiers, err));
     plan_homes_fini(&homes);
-    if (status == EBB_OK && !c->is_made)
+    if (status == EBB_OK && c->is_made)
+        return refuse_shared(c, err);
+    if (status == EBB_OK)
         status = ebb_fail(err, EBB_EBUDGET,
                           "use_hybrid_adam: false keeps all state of %s, %llu bytes, in host "
                           "memory, with the gradients that are on their way: a host of %llu bytes, "

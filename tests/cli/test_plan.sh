@@ -90,6 +90,8 @@ for more in "" "--chart $dir/none.svg"; do
 done
 "$ebb" plan "$dir/exp.trace" -p floor --ratio 0.6 --host-bytes 1MiB --link host=2 -o "$dir/low.plan" >/dev/null || fail "no plan with copies"
 "$ebb" plan show "$dir/low.plan" --trace "$dir/exp.trace" >/dev/null || fail "a plan with copies is not shown"
+# steps behind the last op that runs
+"$ebb" plan show "$dir/low.plan" --trace "$dir/exp.trace" --chart "$dir/low.svg" || fail "a plan with copies is not drawn"
 awk '/^send/ && !done { $4 = "@4611686018427387648"; done = 1 } { print }' "$dir/low.plan" >"$dir/far.plan"
 "$ebb" plan show "$dir/far.plan" --trace "$dir/exp.trace" >/dev/null 2>"$dir/err"
 [ $? = 2 ] && grep -q "reaches byte" "$dir/err" || fail "a copy at the end of the world is shown: $(cat "$dir/err")"

@@ -204,6 +204,10 @@ trained --host 8MiB --use_hybrid_adam --budget $((state / 2)) --link host=0.05
 is host_ops -gt 0 "a slow link"
 trained --host 8MiB --budget "$all"
 is host_ops -eq 0 "no option, room for all"
+clipped=(--set hyperparameters.clip_grad_l2_norm=0.5 --rewrites +over) # which scales gradients in place
+expect 0 "$ebb" train gpt.yaml --json --updates 3 "${clipped[@]}" --host 8MiB --set memory.use_hybrid_adam=false
+is host_ops -eq "$updates" "all updates by the host, clipping in place"
+refused 2 "is read by the device in the same step: allowed without opt.ema" --host 8MiB --set memory.use_hybrid_adam=false --set opt.ema=0.9
 refused 2 "use_hybrid_adam: is about updates of state in host memory" --use_hybrid_adam
 refused 2 "use_hybrid_adam: found false, which says where all state lives" --host 8MiB --set memory.use_hybrid_adam=false --policy lru
 refused 2 "use_hybrid_adam: gives updates to the host, whose bits are not those of device cuda" --host 8MiB --use_hybrid_adam --device cuda
