@@ -206,12 +206,12 @@ static int explain(struct explain_view *v)
     if (status != EBB_OK)
         return cli_report(&err);
     train_trial_state(v->trial, &v->st);
-    int code = v->o->is_quick ? -1 : choose_policies(v);
-    if (code < 0 && !v->o->is_quick)
+    int code = choose_policies(v);
+    if (code < 0)
         code = choose_budgets(v);
     if (code >= 0)
         return code;
-    if (sweep(v, &err) != EBB_OK || manage(v, &err) != EBB_OK)
+    if ((!v->o->is_quick && sweep(v, &err) != EBB_OK) || manage(v, &err) != EBB_OK)
         return cli_report(&err);
     if (v->o->is_json)
         cli_explain_json(v);
@@ -266,7 +266,8 @@ static int run(int argc, char **argv)
             {"policy", 0, CLI_LIST, &o.policies, "P[,P...]",
              "policies to predict beside what training does without one\n(default: "
              "dtr_eq,dtr,lru,largest; none for 10,000 ops and more)"},
-            {"quick", 0, CLI_FLAG, &o.is_quick, NULL, "bytes and floor only: no times"},
+            {"quick", 0, CLI_FLAG, &o.is_quick, NULL,
+             "bytes, floor, the step in a budget: no times"},
             {"seconds", 0, CLI_DOUBLE, &o.seconds, "S",
              "for all of it: budgets that there is no time for are left out"},
             {"layers", 0, CLI_INT, &o.layers, "N", "rows of the table of layers (default 12)"},
@@ -282,8 +283,8 @@ static int run(int argc, char **argv)
             {"output", 'o', CLI_STRING, &o.output, "FILE", "write the chart as .svg, .png or .pdf"},
             {"no-chart", 0, CLI_FLAG, &o.no_chart, NULL, "tables only"},
             {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object"}),
-        CLI_NEEDS({"no-chart", "!output json"}, {"layers", "!json"}, {"quick", "!budget"},
-                  {"quick", "!policy"}, {"quick", "!seconds"}),
+        CLI_NEEDS({"no-chart", "!output json"}, {"layers", "!json"}, {"quick", "!policy"},
+                  {"quick", "!seconds"}),
         CLI_LIMITS({"layers", 1, 1e9}, {"threads", 1, 4096}, {"seconds", 0, 1e9}),
         CLI_POSITIONAL(1, 1),
     };

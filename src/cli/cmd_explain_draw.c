@@ -2,6 +2,7 @@
 #include "cli/cmd_explain.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <math.h>
 
 #include "base/file.h"
@@ -263,10 +264,8 @@ enum ebb_status cli_explain_draw(const struct explain_view *v, struct ebb_error 
     else
         snprintf(pic->title, sizeof pic->title, "%s, batch %" PRId64, ebb_file_name(v->path),
                  v->file->config.batch_size);
-    struct plot_chart chart = {.title = pic->title,
-                               .panels = pic->panels,
-                               .panel_count = v->budget_count ? 2 : 1,
-                               .columns = v->budget_count ? 2 : 1};
+    struct plot_chart chart = {
+        .title = pic->title, .panels = pic->panels, .panel_count = 2, .columns = 2};
     if (v->managed.count) {
         add_managed(v, pic, is_large, unit);
         chart.panel_count = 4;
@@ -276,6 +275,11 @@ enum ebb_status cli_explain_draw(const struct explain_view *v, struct ebb_error 
         chart.panel_count = 6;
     }
     enum ebb_status status = EBB_OK;
+    if (v->o->output && v->o->is_quick) { /* no times */
+        memmove(pic->panels + 1, pic->panels + 2, (chart.panel_count - 2) * sizeof *pic->panels);
+        chart.panel_count--;
+        chart.columns = chart.panel_count > 1 ? 2 : 1;
+    }
     if (v->o->output) {
         status = plot_write(&chart, v->o->output, err);
     } else {

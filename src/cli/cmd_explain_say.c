@@ -249,7 +249,7 @@ void cli_explain_text(const struct explain_view *v)
     printf("\nThe peak is at op %u of the step, %s in the %s pass%s%s.\n\n", v->e.peak_op,
            v->e.peak_name, phases[v->e.peak_phase], *v->e.peak_layer ? ", " : "", v->e.peak_layer);
     print_layers(v);
-    if (v->budget_count)
+    if (!v->o->is_quick)
         print_times(v);
     const struct train_managed *m = &v->managed;
     if (m->count)

@@ -207,7 +207,9 @@ static enum ebb_status explain(struct serve_rest *r)
     char budget[32];
     EBB_TRY(read_asked(r, &a));
     snprintf(budget, sizeof budget, "%llu", (unsigned long long)a.budget);
-    static const char *const quick[] = {"explain", "/dev/stdin", "--json", "--quick", NULL};
+    const char *const quick[] = {
+        "explain", "/dev/stdin", "--json", "--quick", a.budget > 0 ? "--budget" : NULL,
+        budget,    NULL};
     const char *const whole[] = {
         "explain", "/dev/stdin", "--json", "--seconds",
         SECONDS,   "--policy",   "dtr_eq", a.budget > 0 ? "--budget" : NULL,

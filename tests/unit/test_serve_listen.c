@@ -282,6 +282,8 @@ TEST(explain__runs_the_program_once_for_a_question)
     assert_non_null(strstr(heard, "--policy dtr_eq --budget 1048576\""));
     assert_non_null(strstr(heard, "\"memory\": {\"precision\": \"fp32\", \"host\": 2097152, "
                                   "\"file\": 512}"));
+    CHECK_EQ(explain_with(3, ", \"budget\": 256, \"quick\": true"), 200);
+    assert_non_null(strstr(heard, "--json --quick --budget 256\""));
     CHECK_EQ(explain_with(3, ", \"device\": \"nvidia-h200\""), 200);
     assert_non_null(strstr(heard, "\"device\": \"nvidia-h200\""));
     fixture_end(&f);

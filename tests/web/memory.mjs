@@ -3,7 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { at, base, check, ebb, endMaster, json, loginUrl, openBrowser, problems, runAll, same, startMaster, test, until, work } from "./harness.mjs";
+import { at, base, check, ebb, endMaster, json, loginUrl, openBrowser, problems, runAll, same, startMaster, test, until, wait, work } from "./harness.mjs";
 
 const BYTES_MS = 1500, TIMES_MS = 10000;
 // model, task, batch, updates of the proof: 0 where an update takes minutes on two cores (plans are made and proved, memory is taken)
@@ -23,6 +23,7 @@ for (const [model, task, batch, updates] of rows)
     problems.length = 0;
     await at(page, "/memory?model=dtr_mlp_none"); // no such model: nothing is shown, nothing is computed
     await page.getByRole("alert").first().waitFor();
+    await wait(600); // the page takes quick changes for typing
     const start = Date.now();
     await page.evaluate((hash) => { location.hash = hash; }, `#/memory?model=${model}&batch=${batch}`);
     await page.waitForSelector(`[data-of="${model}"]`, { timeout: 30000 });

@@ -68,7 +68,11 @@ export const Curves = (props) => (props.series.length > CROWD ? html`<${Crowd} .
 function rangeOf(series, logY) {
   const good = series.flatMap((s) => s.y.filter((y) => Number.isFinite(y) && (!logY || y > 0)));
   if (logY || good.length < 8) return null;
-  const [low, high] = ends(good), least = good.reduce((a, b) => Math.min(a, b)), most = good.reduce((a, b) => Math.max(a, b));
+  let [low, high] = ends(good);
+  const least = good.reduce((a, b) => Math.min(a, b)), most = good.reduce((a, b) => Math.max(a, b));
+  const span = high - low;
+  if (most < high + span / 2) high = most; // what is little further away has room, too
+  if (least > low - span / 2) low = least;
   const room = 0.05 * (high - low) || 1, isCut = least < low || most > high;
   return isCut ? { low: least < low ? low : low - room, high: most > high ? high : high + room, least, most } : null;
 }
@@ -274,7 +278,7 @@ export function Timeline({ rows, columns, peak, marks, what }) {
     g.fill();
   };
   const mark = (g, w, c, [name, v], i) => { // each label in a place of its own: two may lie at nearly the same height
-    const text = name + " " + bytes(v), tw = g.measureText(text).width, right = w - B.right - 150 * i, high = up(v) < B.top + 18 ? 16 : -7;
+    const text = name + " " + bytes(v), tw = g.measureText(text).width, right = Math.max(B.left + tw + 12, w - B.right - 150 * i), high = up(v) < B.top + 18 ? 16 : -7;
     g.strokeStyle = c.text;
     g.setLineDash([5, 4]);
     g.beginPath();

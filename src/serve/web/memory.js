@@ -67,7 +67,7 @@ export function Memory({ place }) {
     setInside(null);
     if (!fits) return undefined;
     let alive = true;
-    const timer = setTimeout(() => api.post("/explain", { ...body(), budget }).then((a) => { if (alive && a.managed) setInside(a.managed); }, (e) => { if (alive) setInside({ error: e }); }), 300);
+    const timer = setTimeout(() => api.post("/explain", { ...body(), budget, quick: true }).then((a) => { if (alive && a.managed) setInside(a.managed); }, (e) => { if (alive) setInside({ error: e }); }), 300);
     return () => { alive = false; clearTimeout(timer); };
   }, [quick, fits && budget]);
   const [series, unit] = useMemo(() => {
