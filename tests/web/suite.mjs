@@ -378,6 +378,7 @@ test("memory: bytes and floor as the command has them", async () => {
   await inside.getByText("from host").first().waitFor();
   const tiers = json("explain", file, "--host", "64MiB", "--budget", String(below.floor_bytes)).managed;
   await inside.getByText("Values as a table").click();
+  await inside.locator("thead th").last().waitFor();
   same(await inside.locator("thead th").allTextContents(), tiers.columns, "columns of the table");
   await inside.getByText("Values as a table").click();
   await page.getByRole("textbox", { name: "Host memory below" }).fill("");

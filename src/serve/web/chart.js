@@ -166,20 +166,25 @@ function Crowd({ series, height = 340, logY, smoothing = 0, xLabel, xTime, label
     g.textAlign = "right";
     const mark = (v) => (logY ? short(10 ** v) : short(v));
     ticks(crowd.y[0], crowd.y[1], 5).forEach((v) => { g.fillText(mark(v), L.left - 8, py(v, h) + 4); g.fillRect(L.left - 4, py(v, h), 4, 1); });
+    ticks(crowd.x[0], crowd.x[1], Math.max(2, w / 150)).forEach((v) => {
+      const text = xTime ? new Date(1000 * v).toLocaleTimeString([], { hour12: false }) : v.toLocaleString();
+      g.textAlign = px(v, w) + g.measureText(text).width / 2 > w ? "right" : "center";
+      g.fillText(text, Math.min(w, px(v, w)), h - L.bottom + 16);
+    });
     g.textAlign = "center";
-    ticks(crowd.x[0], crowd.x[1], Math.max(2, w / 150)).forEach((v) => g.fillText(xTime ? new Date(1000 * v).toLocaleTimeString([], { hour12: false }) : v.toLocaleString(), px(v, w), h - L.bottom + 16));
     g.fillText(xLabel, L.left + (w - L.left - L.right) / 2, h - 5);
     g.strokeRect(L.left + 0.5, L.top + 0.5, w - L.left - L.right, h - L.top - L.bottom);
   };
-  const nearest = (e) => {
-    const b = e.currentTarget.getBoundingClientRect(), [w, h] = size.current, mx = e.clientX - b.left, my = e.clientY - b.top;
-    let best = null, least = 24 ** 2;
+  const nearest = (e) => { // by the height of each line below the pointer
+    const b = e.currentTarget.getBoundingClientRect(), [w, h] = size.current, my = e.clientY - b.top;
+    const vx = crowd.x[0] + ((e.clientX - b.left - L.left) / (w - L.left - L.right)) * (crowd.x[1] - crowd.x[0]);
+    let best = null, least = 24;
     crowd.lines.forEach(({ x, y }, k) => {
-      for (let i = 0; i < x.length; i++) {
-        if (Number.isNaN(y[i])) continue;
-        const dx = px(x[i], w) - mx, dy = py(y[i], h) - my, d = dx * dx + dy * dy;
-        if (d < least) { least = d; best = { k, i }; }
-      }
+      let i = 0;
+      while (i + 1 < x.length && x[i + 1] < vx) i++;
+      const j = Math.min(i + 1, x.length - 1), part = x[j] > x[i] ? Math.min(1, Math.max(0, (vx - x[i]) / (x[j] - x[i]))) : 0;
+      const d = Math.abs(py(y[i] + part * (y[j] - y[i]), h) - my);
+      if (d < least) { least = d; best = { k, i: part > 0.5 ? j : i }; }
     });
     return best;
   };

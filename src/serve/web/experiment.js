@@ -37,7 +37,7 @@ export function perEpoch(config, hparams) {
 function CurvesTab({ e, id, q, set }) {
   const names = useData(`/experiments/${id}/metric-names`, (x) => x.experiment_id === id && x.type === "validation").data;
   const most = Number(q.top) || 20;
-  const path = `/experiments/${id}/curves` + api.query({ metric: q.metric, kind: q.kind, max_trials: most, points: most > 100 ? 24 : 400, times: most > 100 && !q.x ? "0" : "" });
+  const path = `/experiments/${id}/curves` + api.query({ metric: q.metric, kind: q.kind, max_trials: most, points: most > 1000 ? 12 : most > 100 ? 24 : 400, times: most > 100 && !q.x ? "0" : "" });
   const { data: [data], error } = useCurves([path], (x) => x.experiment_id === id && (x.type === "validation" || x.type === "step" || x.type === "trial"));
   const batch = e.config && e.config.hyperparameters && e.config.hyperparameters.global_batch_size;
   const epochs = perEpoch(e.config, { global_batch_size: typeof batch === "number" ? batch : batch && batch.val });

@@ -59,7 +59,7 @@ function Parallel({ data, space, names, brushes, setBrushes, kept, quiet }) {
         pen = true;
       });
     };
-    if (kept.size < kept.mask.length) { g.strokeStyle = c.line; g.lineWidth = 1; g.beginPath(); kept.mask.forEach((is, t) => { if (!is) line(t); }); g.stroke(); }
+    if (kept.size < kept.mask.length && kept.mask.length <= MANY) { g.strokeStyle = c.line; g.lineWidth = 1; g.beginPath(); kept.mask.forEach((is, t) => { if (!is) line(t); }); g.stroke(); }
     g.lineWidth = 1.6;
     byShade(space, kept, 1).forEach(([shade, list]) => { g.strokeStyle = shadeColour(shade, 0.8); g.beginPath(); list.forEach(line); g.stroke(); });
   };
@@ -77,7 +77,7 @@ function Parallel({ data, space, names, brushes, setBrushes, kept, quiet }) {
   };
   const draw = (g, w, h, c) => {
     size.current = [w, h];
-    if (data.trials.length > MANY) pixels(g, w, h, c);
+    if (kept.size > MANY) pixels(g, w, h, c);
     else strokes(g, w, h, c);
     g.textAlign = "center";
     axes.forEach((a, i) => {
