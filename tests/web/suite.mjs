@@ -353,8 +353,8 @@ test("compare: experiments and trials", async () => {
 });
 
 test("memory: bytes and floor as the command has them", async () => {
-  await at(page, "/memory?model=dtr_treelstm&batch=8&options=features%3D32%20memory%3D48%20depth%3D4");
-  const file = write("memory.yaml", "entrypoint: ebb:regression\nmodel: {name: dtr_treelstm, features: 32, memory: 48, depth: 4}\nhyperparameters: {global_batch_size: 8}\nopt: {name: SGD, lr: 0.01, momentum: 0.9}\nsearcher: {name: single, metric: validation_loss, max_steps: 1}\n");
+  await at(page, "/memory?model=dtr_treelstm&batch=8&options=features%3D32%20memory%3D48%20depth%3D2");
+  const file = write("memory.yaml", "entrypoint: ebb:regression\nmodel: {name: dtr_treelstm, features: 32, memory: 48, depth: 2}\nhyperparameters: {global_batch_size: 8}\nopt: {name: SGD, lr: 0.01, momentum: 0.9}\nsearcher: {name: single, metric: validation_loss, max_steps: 1}\n");
   const want = json("explain", file, "--budget", "1TiB");
   const shown = async (name) => Number(await page.locator("dt", { hasText: name }).locator("xpath=following-sibling::dd[1]").getAttribute("data-bytes"));
   await until(async () => (await shown("Without limit")) === want.unlimited_bytes, "the bytes of the command: " + want.unlimited_bytes);
@@ -396,7 +396,7 @@ test("memory: bytes and floor as the command has them", async () => {
 });
 
 test("a trial inside a budget: where its memory and time go, tiers included", async () => {
-  const text = (more) => `description: inside a budget\nentrypoint: ebb:regression\nmodel: {name: dtr_treelstm, features: 32, memory: 48, depth: 4}\nhyperparameters: {global_batch_size: 8}\nopt: {name: SGD, lr: 0.01, momentum: 0.9}\nmemory: {host: 64MiB${more}}\nbatches_per_step: 2\nsearcher: {name: single, metric: validation_loss, max_steps: 2}\n`;
+  const text = (more) => `description: inside a budget\nentrypoint: ebb:regression\nmodel: {name: dtr_treelstm, features: 32, memory: 48, depth: 2}\nhyperparameters: {global_batch_size: 8}\nopt: {name: SGD, lr: 0.01, momentum: 0.9}\nmemory: {host: 64MiB${more}}\nbatches_per_step: 2\nsearcher: {name: single, metric: validation_loss, max_steps: 2}\n`;
   const floor = json("explain", write("tiers.yaml", text("")), "--quick").floor_bytes, budget = Math.ceil((1.2 * floor) / 256) * 256;
   cli("e", "create", write("tiers.yaml", text(`, budget: ${budget}`)), "oddfiles");
   const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id));
