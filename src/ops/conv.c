@@ -83,6 +83,8 @@ static void describe_conv(const struct ops_views *v, void *desc)
     struct kernel_conv_desc *d = desc;
     memcpy(&d->conv, v->attr, sizeof d->conv);
     d->pass = v->def->variant;
+    if (d->pass != KERNEL_CONV_WEIGHTS) /* some samples of a call in 16 bits, or all */
+        d->conv.n = v->out[0].dims[0];
 }
 
 /* Whether the kernels take both operands in the type that they have. */
@@ -356,7 +358,7 @@ static const struct conv_attr conv_default = {.groups = 1};
             .attr_bytes = sizeof(struct kernel_conv),                                              \
             .is_internal = true,                                                                   \
             .is_layout_own = true,                                                                 \
-            .low_rule = OPS_LOW_WHOLE,                                                             \
+            .low_rule = (pass) != KERNEL_CONV_WEIGHTS ? OPS_LOW_APART : OPS_LOW_WHOLE,             \
             .low_out = (pass) != KERNEL_CONV_WEIGHTS}
 #define TORCH(id, text, nd, build_, fields_)                                                       \
     [id] = {OPS_COMPOSITE(text, 2, 3, build_), .variant = nd,                                      \

@@ -69,6 +69,8 @@ enum ops_low {
     OPS_LOW_NONE,  /* refuses them, or has kernels for them */
     OPS_LOW_WHOLE, /* outputs in low_out follow input 0..: converted whole */
     OPS_LOW_EACH,  /* element-wise; the result is low when all inputs are */
+    OPS_LOW_APART, /* as whole, but the samples of input 0 and of the result (their first dimension) may
+                      be converted and computed in parts */
 };
 
 /* What an op is called with, when it is recorded and again when it runs: equal descriptions. */
@@ -188,9 +190,11 @@ enum ebb_status ops_low_infer(struct ops_infer *i, struct ebb_error *err);
 void ops_low_float(const struct tensor_view *from, struct tensor_view *to); /* the same in F32 */
 /* Workspace of a call whose operands are converted and whose kernel needs `inner` bytes. */
 size_t ops_low_workspace(const struct ops_infer *i, size_t inner);
+/* Samples that are converted together; 0: all. */
+int64_t ops_low_samples(const struct ops_infer *i);
 #define OPS_LOW_TAIL 16
 /* Writes what a converted call has behind its attributes; returns their bytes. */
-size_t ops_low_tail(const struct ops_def *def, size_t inner, unsigned char *to);
+size_t ops_low_tail(const struct ops_infer *i, size_t inner, unsigned char *to);
 
 struct ops_family {
     const struct ops_def *rows;

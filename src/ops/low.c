@@ -1,16 +1,17 @@
 /* low.c - ops on numbers of 16 bits: a row that says so takes BF16 and F16 where it takes F32.
  *
  * Where the table does not take such operands as they are, the kernel is the one for F32 and they are
- * converted in the workspace: element-wise rows in pieces of CHUNK elements, the others whole. So
- * what lies between ops has two bytes per element, and arithmetic, statistics and sums stay in
- * float32. */
+ * converted in the workspace: element-wise rows in pieces of CHUNK elements, rows whose samples are
+ * apart in parts of about PART_BYTES, the others whole. So what lies between ops has two bytes per
+ * element, and arithmetic, statistics and sums stay in float32. */
 #include "ops/internal.h"
 
 #define CHUNK 65536
+#define PART_BYTES (UINT64_C(64) << 20)
 
 struct tail { /* behind the attributes of the row */
     uint32_t def;
-    uint32_t zero;
+    uint32_t samples;         /* of a part; 0: all are converted together */
     uint64_t workspace_bytes; /* of the inner call */
 };
 
@@ -87,20 +88,48 @@ static size_t room_of(const struct tensor_view *v, bool each)
                             : 0;
 }
 
+int64_t ops_low_samples(const struct ops_infer *i)
+{
+    int64_t n = i->out[0].dims[0];
+    if (i->def->low_rule != OPS_LOW_APART || n <= 1 || i->in[0]->dims[0] != n)
+        return 0;
+    uint64_t bytes = room_of(&i->out[0], false) + room_of(i->in[0], false);
+    if (bytes <= PART_BYTES)
+        return 0;
+    int64_t samples = (int64_t)((double)n * (double)PART_BYTES / (double)bytes);
+    return samples > 0 ? samples : 1;
+}
+
+/* The first samples alone; 0: all. */
+static struct tensor_view samples_of(const struct tensor_view *view, int64_t samples)
+{
+    struct tensor_view part = *view;
+    if (samples)
+        part.dims[0] = samples;
+    return part;
+}
+
 size_t ops_low_workspace(const struct ops_infer *i, size_t inner)
 {
     size_t bytes = ops_align(inner);
     bool each = is_elementwise(i);
-    for (size_t k = 0; k < i->out_count; k++)
-        bytes += room_of(&i->out[k], each);
-    for (size_t k = 0; k < i->in_count; k++)
-        bytes += room_of(i->in[k], each);
+    int64_t samples = ops_low_samples(i);
+    for (size_t k = 0; k < i->out_count; k++) {
+        struct tensor_view view = samples_of(&i->out[k], k ? 0 : samples);
+        bytes += room_of(&view, each);
+    }
+    for (size_t k = 0; k < i->in_count; k++) {
+        struct tensor_view view = samples_of(i->in[k], k ? 0 : samples);
+        bytes += room_of(&view, each);
+    }
     return bytes;
 }
 
-size_t ops_low_tail(const struct ops_def *def, size_t inner, unsigned char *to)
+size_t ops_low_tail(const struct ops_infer *i, size_t inner, unsigned char *to)
 {
-    struct tail tail = {.def = (uint32_t)index_of(def), .workspace_bytes = inner};
+    struct tail tail = {.def = (uint32_t)index_of(i->def),
+                        .samples = (uint32_t)ops_low_samples(i),
+                        .workspace_bytes = inner};
     memcpy(to, &tail, sizeof tail);
     return sizeof tail;
 }
@@ -111,6 +140,7 @@ struct port {
     const struct tensor_view *view;
     unsigned char *data; /* NULL: not wanted */
     float *room;         /* NULL: not converted */
+    int64_t unit; /* elements of one of what a part counts: elements, samples; 0: always whole */
 };
 
 struct low_call {
@@ -120,7 +150,7 @@ struct low_call {
     struct port in[KERNEL_PORTS], out[KERNEL_PORTS];
     void *workspace;
     bool each;
-    int64_t count; /* element-wise: of one operand */
+    int64_t count; /* that parts are made of: elements, or samples */
 };
 
 static enum ebb_status convert(const struct trace_call *call, int64_t n, uint8_t from,
@@ -130,11 +160,15 @@ static enum ebb_status convert(const struct trace_call *call, int64_t n, uint8_t
     return ops_move(call, KERNEL_FAMILY_CONVERT, &d, from, x, to, y, err);
 }
 
-static struct port make_port(const struct tensor_view *view, void *data, bool each,
-                             unsigned char **at)
+static struct port make_port(const struct low_call *l, const struct tensor_view *view, void *data,
+                             bool is_first, unsigned char **at)
 {
-    struct port p = {view, data, is_low(view->dtype) ? (float *)(void *)*at : NULL};
-    *at += room_of(view, each);
+    struct port p = {view, data, is_low(view->dtype) ? (float *)(void *)*at : NULL, l->each};
+    int64_t samples = is_first ? l->tail.samples : 0;
+    struct tensor_view part = samples_of(view, samples);
+    if (samples)
+        p.unit = tensor_count(view) / view->dims[0];
+    *at += room_of(&part, l->each);
     return p;
 }
 
@@ -153,21 +187,27 @@ static enum ebb_status prepare(const struct trace_call *call, struct low_call *l
     l->workspace = l->tail.workspace_bytes ? at : NULL;
     at += ops_align((size_t)l->tail.workspace_bytes);
     l->each = l->def->low_rule == OPS_LOW_EACH && c->output_count == 1;
-    l->count = tensor_count(&c->out[0]);
+    l->count = l->tail.samples ? c->out[0].dims[0] : tensor_count(&c->out[0]);
     for (uint32_t k = 0; k < c->input_count; k++)
         l->each = l->each && tensor_same_shape(&c->in[k], &c->out[0]) &&
                   c->in[k].block == c->in[0].block && tensor_is_dense(&c->in[k]);
     for (uint32_t k = 0; k < c->output_count; k++)
-        l->out[k] = make_port(&c->out[k], tensor_call_out(c, k), l->each, &at);
+        l->out[k] = make_port(l, &c->out[k], tensor_call_out(c, k), k == 0, &at);
     for (uint32_t k = 0; k < c->input_count; k++)
-        l->in[k] = make_port(&c->in[k], (void *)(uintptr_t)tensor_call_in(c, k), l->each, &at);
+        l->in[k] = make_port(l, &c->in[k], (void *)(uintptr_t)tensor_call_in(c, k), k == 0, &at);
     return EBB_OK;
 }
 
-/* Element `first` of an operand, or NULL. */
+/* Element or sample `first` of an operand, or NULL. */
 static void *part_of(const struct port *p, int64_t first)
 {
-    return p->data ? p->data + (size_t)first * tensor_dtype_bytes(p->view->dtype) : NULL;
+    return p->data ? p->data + (size_t)(first * p->unit) * tensor_dtype_bytes(p->view->dtype)
+                   : NULL;
+}
+
+static int64_t count_of(const struct port *p, int64_t n)
+{
+    return p->unit ? n * p->unit : tensor_count(p->view);
 }
 
 static void part_view(const struct low_call *l, const struct port *p, int64_t n,
@@ -177,9 +217,11 @@ static void part_view(const struct low_call *l, const struct port *p, int64_t n,
     to->offset = 0; /* applied to the pointers already */
     if (l->each)
         tensor_view_init(to, (enum tensor_dtype)to->dtype, 1, &n);
+    else if (p->unit)
+        to->dims[0] = n;
 }
 
-/* Elements first .. first + n - 1 of an element-wise call, or everything. */
+/* Elements or samples first .. first + n - 1, or everything. */
 static enum ebb_status run_part(struct low_call *l, int64_t first, int64_t n, struct ebb_error *err)
 {
     const void *in[KERNEL_PORTS];
@@ -190,9 +232,9 @@ static enum ebb_status run_part(struct low_call *l, int64_t first, int64_t n, st
         const struct port *p = &l->in[k];
         in[k] = p->room ? p->room : part_of(p, first);
         part_view(l, p, n, &inner.in[k]);
-        if (p->room)
-            EBB_TRY(convert(&call, l->each ? n : tensor_count(p->view), p->view->dtype,
-                            part_of(p, first), KERNEL_F32, p->room, err));
+        if (p->room && (p->unit || first == 0))
+            EBB_TRY(convert(&call, count_of(p, n), p->view->dtype, part_of(p, first), KERNEL_F32,
+                            p->room, err));
     }
     for (uint32_t k = 0; k < l->c.output_count; k++) {
         const struct port *p = &l->out[k];
@@ -210,8 +252,8 @@ static enum ebb_status run_part(struct low_call *l, int64_t first, int64_t n, st
     for (uint32_t k = 0; k < l->c.output_count; k++) {
         const struct port *p = &l->out[k];
         if (p->room && p->data)
-            EBB_TRY(convert(&call, l->each ? n : tensor_count(p->view), KERNEL_F32, p->room,
-                            p->view->dtype, part_of(p, first), err));
+            EBB_TRY(convert(&call, count_of(p, n), KERNEL_F32, p->room, p->view->dtype,
+                            part_of(p, first), err));
     }
     return EBB_OK;
 }
@@ -222,9 +264,10 @@ enum ebb_status ops_low_run(const struct trace_call *call, struct ebb_error *err
     EBB_TRY(prepare(call, &l, err));
     if (!l.c.wanted)
         return EBB_OK;
-    if (!l.each)
+    if (!l.each && !l.tail.samples)
         return run_part(&l, 0, 0, err);
-    for (int64_t first = 0; first < l.count; first += CHUNK)
-        EBB_TRY(run_part(&l, first, l.count - first < CHUNK ? l.count - first : CHUNK, err));
+    int64_t most = l.each ? CHUNK : l.tail.samples;
+    for (int64_t first = 0; first < l.count; first += most)
+        EBB_TRY(run_part(&l, first, l.count - first < most ? l.count - first : most, err));
     return EBB_OK;
 }

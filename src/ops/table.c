@@ -175,8 +175,8 @@ static void look(struct call *c)
 }
 
 /* The kernel's description of the call, with numbers of 16 bits as they are or as if converted. */
-static void describe(const struct ops_infer *i, bool is_float, union kernel_desc *desc,
-                     struct kernel_args *types)
+static void describe(const struct ops_infer *i, bool is_float, int64_t samples,
+                     union kernel_desc *desc, struct kernel_args *types)
 {
     struct tensor_view in[KERNEL_PORTS], out[KERNEL_PORTS];
     struct ops_views v = {.def = i->def,
@@ -192,9 +192,30 @@ static void describe(const struct ops_infer *i, bool is_float, union kernel_desc
     }
     for (uint32_t k = 0; is_float && k < v.out_count; k++)
         ops_low_float(&i->out[k], &out[k]);
+    if (samples)
+        in[0].dims[0] = out[0].dims[0] = samples;
     memset(desc, 0, kernel_desc_bytes(i->def->family));
     i->def->describe(&v, desc);
     ops_types(&v, types);
+}
+
+/* What is converted in parts needs the workspace of a part; the last one may be smaller. */
+static enum ebb_status ask_parts(struct call *c, struct ebb_error *err)
+{
+    int64_t samples = ops_low_samples(&c->i), last = c->i.out[0].dims[0] % samples;
+    const struct kernel_table *table = ops_table(c->i.session);
+    union kernel_desc desc;
+    struct kernel_args types;
+    c->need.workspace_bytes = 0;
+    for (int k = 0; k < (last ? 2 : 1); k++) {
+        struct kernel_need need = {.flops = c->need.flops, .bytes = c->need.bytes};
+        describe(&c->i, true, k ? last : samples, &desc, &types);
+        EBB_TRY(
+            table->need(tensor_backend(c->i.session), c->i.def->family, &desc, &types, &need, err));
+        if (need.workspace_bytes > c->need.workspace_bytes)
+            c->need.workspace_bytes = need.workspace_bytes;
+    }
+    return EBB_OK;
 }
 
 /* What the table wants for the call; operands that it does not take are converted. */
@@ -209,16 +230,18 @@ static enum ebb_status ask(struct call *c, struct ebb_error *err)
     c->need.bytes = c->i.bytes > 0 ? c->i.bytes : bytes_of(&c->i);
     if (!c->has_low && (table->sized >> def->family & 1))
         return table->need(tensor_backend(s), def->family, NULL, NULL, &c->need, err);
-    describe(&c->i, false, &desc, &types);
+    describe(&c->i, false, 0, &desc, &types);
     c->is_low = c->has_low && !table->takes(tensor_backend(s), def->family, &desc, &types);
     for (size_t k = 0; c->is_low && k < c->i.in_count; k++)
         if (!tensor_is_dense(c->i.in[k]))
             c->inputs[k] = ops_in_layout(s, c->inputs[k], c->i.in[k]->block);
     if (c->is_low) {
         look(c);
-        describe(&c->i, true, &desc, &types);
+        describe(&c->i, true, 0, &desc, &types);
     }
     EBB_TRY(table->need(tensor_backend(s), def->family, &desc, &types, &c->need, err));
+    if (c->is_low && ops_low_samples(&c->i))
+        EBB_TRY(ask_parts(c, err));
     c->workspace_bytes = (size_t)c->need.workspace_bytes;
     if (c->is_low)
         c->workspace_bytes = ops_low_workspace(&c->i, c->workspace_bytes);
@@ -242,7 +265,7 @@ static const void *attributes(struct call *c)
         bytes += sizeof c->need.algorithm;
     }
     if (c->is_low)
-        bytes += ops_low_tail(def, (size_t)c->need.workspace_bytes, c->attr + bytes);
+        bytes += ops_low_tail(&c->i, (size_t)c->need.workspace_bytes, c->attr + bytes);
     c->attr_bytes = bytes;
     return c->attr;
 }
