@@ -59,7 +59,12 @@ int cli_res_check(const struct train_config *config, const struct train_options 
     unlimited.host_bytes = unlimited.file_bytes = 0;
     unlimited.link = (struct train_link){0};
     unlimited.policy = NULL;
-    unlimited.wishes = (struct train_wishes){0};
+    /* two wishes are about numbers, too: sums in the weights' type, products block by block */
+    bool is_overlay = config->wishes.gradients == TRAIN_GRADIENTS_OVERLAY;
+    unlimited.wishes = (struct train_wishes){
+        .gradients = is_overlay ? TRAIN_GRADIENTS_OVERLAY : TRAIN_GRADIENTS_OPEN,
+        .tiling = config->wishes.tiling,
+    };
     const struct train_config *configs[] = {&unlimited, config};
     for (int i = 0; i < 2; i++)
         if (run(configs[i], options, &both[i], &states[i], &err) != EBB_OK)

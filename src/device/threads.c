@@ -233,10 +233,14 @@ enum ebb_status device_threads_wait(struct device_threads *s, device_event event
 
 enum ebb_status device_threads_sync(struct device_threads *s, bool is_stall, struct ebb_error *err)
 {
+    /* All of them, also behind a failure: the caller frees what their work stands on. */
     for (int k = 0; k < DEVICE_STREAMS; k++)
-        EBB_TRY(
-            device_threads_wait(s, device_threads_record(s, (enum device_stream)k), is_stall, err));
-    return EBB_OK;
+        (void)device_threads_wait(s, device_threads_record(s, (enum device_stream)k), is_stall,
+                                  NULL);
+    pthread_mutex_lock(&s->lock);
+    enum ebb_status status = answer(s, err);
+    pthread_mutex_unlock(&s->lock);
+    return status;
 }
 
 uint64_t device_threads_stall_ns(struct device_threads *s)

@@ -34,7 +34,8 @@ struct device_threads;
 
 enum ebb_status device_threads_create(struct device_threads **threads, void *device,
                                       device_threads_run run, struct ebb_error *err);
-void device_threads_destroy(struct device_threads *threads); /* finishes what is queued */
+/* Behind a sync: what is queued still runs, but without its waits. */
+void device_threads_destroy(struct device_threads *threads);
 /* The thread of one stream; once. */
 enum ebb_status device_threads_start(struct device_threads *threads, enum device_stream stream,
                                      struct ebb_error *err);

@@ -303,9 +303,18 @@ static void write_header(struct ebb_str *out, const struct tensor_to_write **ord
     ebb_jsonw_object_end(&w);
 }
 
-static bool to_stream(void *context, const void *bytes, size_t count)
+struct target {
+    FILE *stream;
+    const char *path;
+};
+
+static enum ebb_status to_stream(void *context, const void *bytes, size_t count,
+                                 struct ebb_error *err)
 {
-    return fwrite(bytes, 1, count, context) == count;
+    const struct target *to = context;
+    if (fwrite(bytes, 1, count, to->stream) == count)
+        return EBB_OK;
+    return ebb_fail(err, ebb_errno_status(errno), "cannot write %s: %s", to->path, strerror(errno));
 }
 
 static enum ebb_status write_all(struct ebb_file_out *out, const struct ebb_str *header,
@@ -315,20 +324,18 @@ static enum ebb_status write_all(struct ebb_file_out *out, const struct ebb_str 
     unsigned char size[8];
     const char *text = ebb_str_c(header);
     size_t length = strlen(text), padded = (length + 7) / 8 * 8;
+    struct target to = {out->stream, path};
     ebb_store_u64(size, padded);
-    bool ok =
-        fwrite(size, 1, 8, out->stream) == 8 && fwrite(text, 1, length, out->stream) == length;
-    for (size_t i = length; ok && i < padded; i++)
-        ok = fputc(' ', out->stream) != EOF;
-    for (size_t i = 0; ok && i < count; i++) {
+    EBB_TRY(to_stream(&to, size, sizeof size, err));
+    EBB_TRY(to_stream(&to, text, length, err));
+    EBB_TRY(to_stream(&to, "       ", padded - length, err));
+    for (size_t i = 0; i < count; i++) {
         size_t bytes =
             (size_t)tensor_count(&order[i]->view) * tensor_dtype_bytes(order[i]->view.dtype);
         if (bytes > 0)
-            ok = order[i]->read ? order[i]->read(order[i]->data, to_stream, out->stream)
-                                : to_stream(out->stream, order[i]->data, bytes);
+            EBB_TRY(order[i]->read ? order[i]->read(order[i]->data, to_stream, &to, err)
+                                   : to_stream(&to, order[i]->data, bytes, err));
     }
-    if (!ok)
-        return ebb_fail(err, ebb_errno_status(errno), "cannot write %s: %s", path, strerror(errno));
     return ebb_file_out_commit(out, err);
 }
 

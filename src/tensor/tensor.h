@@ -264,14 +264,16 @@ enum ebb_status tensor_weights_check(const struct tensor_weights *weights, const
                                      const char *const *fresh, size_t fresh_count,
                                      struct ebb_str *list, struct ebb_error *err);
 
-typedef bool tensor_sink(void *context, const void *bytes, size_t count);
+typedef enum ebb_status tensor_sink(void *context, const void *bytes, size_t count,
+                                    struct ebb_error *err);
 struct tensor_to_write {
     const char *name;
     struct tensor_view view; /* contiguous */
     const void *data;
     /* Where the bytes are not in one piece: gives them piece by piece to the sink, data is what it
-     * needs for that. */
-    bool (*read)(const void *data, tensor_sink *sink, void *context);
+     * needs for that. Its failure, or the sink's, is that of the file. */
+    enum ebb_status (*read)(const void *data, tensor_sink *sink, void *context,
+                            struct ebb_error *err);
 };
 /* Atomic; names are written sorted. A path that ends with .npz gets that format, every other
  * safetensors. */

@@ -1,5 +1,6 @@
 /* zip.c - zip files: those of torch.save, which hold a pickle and raw storages, and those of numpy,
  * which hold arrays. The directory at the end is believed only as far as it fits the bytes. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,12 +208,13 @@ enum ebb_status tensor_zip_read(struct tensor_file *file, const char *name, cons
 /* ---- writing arrays -------------------------------------------------------------------------- */
 
 struct written {
-    FILE *stream;
+    FILE *stream; /* NULL: only counted */
+    const char *path;
     uint32_t crc;
     uint64_t bytes;
 };
 
-static bool to_crc(void *context, const void *bytes, size_t count)
+static enum ebb_status to_crc(void *context, const void *bytes, size_t count, struct ebb_error *err)
 {
     struct written *w = context;
     for (size_t at = 0; at < count;) {
@@ -221,7 +223,9 @@ static bool to_crc(void *context, const void *bytes, size_t count)
         at += n;
     }
     w->bytes += count;
-    return !w->stream || fwrite(bytes, 1, count, w->stream) == count;
+    if (!w->stream || fwrite(bytes, 1, count, w->stream) == count)
+        return EBB_OK;
+    return ebb_fail(err, ebb_errno_status(errno), "cannot write %s: %s", w->path, strerror(errno));
 }
 
 static void npy_header(const struct tensor_view *v, struct ebb_str *out)
@@ -236,12 +240,14 @@ static void npy_header(const struct tensor_view *v, struct ebb_str *out)
     ebb_npy_write(&a, out);
 }
 
-static bool give(const struct tensor_to_write *item, struct written *w)
+static enum ebb_status give(const struct tensor_to_write *item, struct written *w,
+                            struct ebb_error *err)
 {
     size_t bytes =
         (size_t)tensor_count(&item->view) * tensor_dtype_bytes((enum tensor_dtype)item->view.dtype);
-    return bytes == 0 ||
-           (item->read ? item->read(item->data, to_crc, w) : to_crc(w, item->data, bytes));
+    if (bytes == 0)
+        return EBB_OK;
+    return item->read ? item->read(item->data, to_crc, w, err) : to_crc(w, item->data, bytes, err);
 }
 
 static void add_bytes(struct ebb_str *s, uint64_t value, size_t n)
@@ -265,13 +271,17 @@ static void member_head(struct ebb_str *s, const struct written *w, const char *
 }
 
 /* Twice: its checksum stands before it. */
-static bool write_member(FILE *stream, const struct tensor_to_write *item, uint64_t at,
-                         struct ebb_str *directory, uint64_t *bytes)
+static enum ebb_status write_member(const struct ebb_file_out *to, const char *path,
+                                    const struct tensor_to_write *item, uint64_t at,
+                                    struct ebb_str *directory, uint64_t *bytes,
+                                    struct ebb_error *err)
 {
     struct ebb_str head = {0}, npy = {0};
     struct written sum = {0};
     npy_header(&item->view, &npy);
-    bool ok = !npy.failed && to_crc(&sum, npy.data, npy.length) && give(item, &sum);
+    enum ebb_status status = ebb_str_status(&npy, err);
+    EBB_THEN(status, to_crc(&sum, npy.data, npy.length, err));
+    EBB_THEN(status, give(item, &sum, err));
     ebb_str_addn(&head, "PK\3\4", 4);
     member_head(&head, &sum, item->name);
     add_bytes(&head, 20, 2);
@@ -280,9 +290,15 @@ static bool write_member(FILE *stream, const struct tensor_to_write *item, uint6
     add_bytes(&head, 16, 2);
     add_bytes(&head, sum.bytes, 8);
     add_bytes(&head, sum.bytes, 8);
-    struct written out = {.stream = stream};
-    ok = ok && !head.failed && fwrite(head.data, 1, head.length, stream) == head.length &&
-         to_crc(&out, npy.data, npy.length) && give(item, &out) && out.crc == sum.crc;
+    struct written out = {.stream = to->stream, .path = path};
+    EBB_THEN(status, ebb_str_status(&head, err));
+    EBB_THEN(status, to_crc(&out, head.data, head.length, err));
+    out.crc = 0; /* of what follows */
+    EBB_THEN(status, to_crc(&out, npy.data, npy.length, err));
+    EBB_THEN(status, give(item, &out, err));
+    if (status == EBB_OK && out.crc != sum.crc)
+        status =
+            ebb_fail(err, EBB_EINTERNAL, "%s: '%s' changed while it was written", path, item->name);
     *bytes = head.length + sum.bytes;
     ebb_str_addn(directory, "PK\1\2", 4);
     add_bytes(directory, 45, 2);
@@ -298,7 +314,7 @@ static bool write_member(FILE *stream, const struct tensor_to_write *item, uint6
     add_bytes(directory, at, 8);
     ebb_str_fini(&head);
     ebb_str_fini(&npy);
-    return ok;
+    return status;
 }
 
 static void write_end(struct ebb_str *s, uint64_t at, uint64_t bytes, size_t count)
@@ -340,15 +356,15 @@ enum ebb_status tensor_npz_write(const char *path, const struct tensor_to_write 
                             path, items[i].name,
                             tensor_dtype_name((enum tensor_dtype)items[i].view.dtype));
     EBB_TRY(ebb_file_out_open(&out, path, err));
-    bool ok = true;
-    for (size_t i = 0; i < count && ok; i++, at += bytes)
-        ok = write_member(out.stream, &items[i], at, &directory, &bytes);
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < count && status == EBB_OK; i++, at += bytes)
+        status = write_member(&out, path, &items[i], at, &directory, &bytes, err);
     size_t length = directory.length;
     write_end(&directory, at, length, count);
-    ok = ok && !directory.failed &&
-         fwrite(directory.data, 1, directory.length, out.stream) == directory.length;
-    enum ebb_status status =
-        ok ? ebb_file_out_commit(&out, err) : ebb_fail(err, EBB_EIO, "cannot write %s", path);
+    struct written last = {.stream = out.stream, .path = path};
+    EBB_THEN(status, ebb_str_status(&directory, err));
+    EBB_THEN(status, to_crc(&last, directory.data, directory.length, err));
+    EBB_THEN(status, ebb_file_out_commit(&out, err));
     ebb_file_out_abort(&out);
     ebb_str_fini(&directory);
     return status;

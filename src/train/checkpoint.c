@@ -47,10 +47,11 @@ struct source { /* of one tensor in a file */
     size_t slot;
 };
 
-static bool read_slot(const void *context, tensor_sink *sink, void *to)
+static enum ebb_status read_slot(const void *context, tensor_sink *sink, void *to,
+                                 struct ebb_error *err)
 {
     const struct source *s = context;
-    return train_slot_read(s->trial, s->slot, sink, to);
+    return train_slot_read(s->trial, s->slot, sink, to, err);
 }
 
 static enum ebb_status save_tensors(struct train_trial *t, const char *path, bool is_weights,

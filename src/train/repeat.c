@@ -29,8 +29,7 @@ static enum ebb_status remember(struct train_trial *t, struct ebb_error *err)
         if (!is_changed(t, i))
             continue;
         EBB_TRY(ebb_new(&t->begun[i], 1, (size_t)slot->bytes + 1, err));
-        if (!train_slot_copy(t, i, t->begun[i]))
-            return ebb_fail(err, EBB_EDEVICE, "'%s' cannot be read", slot->name);
+        EBB_TRY(train_slot_copy(t, i, t->begun[i], err));
     }
     return EBB_OK;
 }

@@ -194,35 +194,36 @@ struct train_halves {
     float whole[PIECE];
 };
 
-static bool read_split(struct train_trial *t, size_t slot, struct train_halves *h,
-                       tensor_sink *reader, void *context)
+static enum ebb_status read_split(struct train_trial *t, size_t slot, tensor_sink *reader,
+                                  void *context, struct ebb_error *err)
 {
+    struct train_halves *h = t->halves;
     const struct train_slot *s = &t->main.slots[slot];
     uint64_t n = (uint64_t)tensor_count(&s->view);
     for (uint64_t at = 0; at < n; at += PIECE) {
         uint64_t count = n - at < PIECE ? n - at : PIECE, bytes = count * sizeof *h->high;
-        if (get(t, slot, at * sizeof *h->high, h->high, bytes, NULL) != EBB_OK ||
-            get(t, s->rest, at * sizeof *h->rest, h->rest, bytes, NULL) != EBB_OK)
-            return false;
+        EBB_TRY(get(t, slot, at * sizeof *h->high, h->high, bytes, err));
+        EBB_TRY(get(t, s->rest, at * sizeof *h->rest, h->rest, bytes, err));
         kernel_master_join(train_engine_backend(t->engine), (int64_t)count, h->high, h->rest,
                            h->whole);
-        if (!reader(context, h->whole, (size_t)count * sizeof *h->whole))
-            return false;
+        EBB_TRY(reader(context, h->whole, (size_t)count * sizeof *h->whole, err));
     }
-    return true;
+    return EBB_OK;
 }
 
-bool train_slot_read(struct train_trial *t, size_t slot, tensor_sink *reader, void *context)
+enum ebb_status train_slot_read(struct train_trial *t, size_t slot, tensor_sink *reader,
+                                void *context, struct ebb_error *err)
 {
     const struct train_slot *s = &t->main.slots[slot];
     struct train_halves *h = t->halves;
-    bool is_good = !s->rest || read_split(t, slot, h, reader, context);
-    for (uint64_t at = 0; at < s->bytes && is_good && !s->rest; at += sizeof h->whole) {
+    if (s->rest)
+        return read_split(t, slot, reader, context, err);
+    for (uint64_t at = 0; at < s->bytes; at += sizeof h->whole) {
         uint64_t left = s->bytes - at, count = left < sizeof h->whole ? left : sizeof h->whole;
-        is_good = get(t, slot, at, h->whole, count, NULL) == EBB_OK &&
-                  reader(context, h->whole, (size_t)count);
+        EBB_TRY(get(t, slot, at, h->whole, count, err));
+        EBB_TRY(reader(context, h->whole, (size_t)count, err));
     }
-    return is_good;
+    return EBB_OK;
 }
 
 struct bytes {
@@ -230,17 +231,19 @@ struct bytes {
     size_t at;
 };
 
-static bool collect(void *context, const void *bytes, size_t count)
+static enum ebb_status collect(void *context, const void *bytes, size_t count,
+                               struct ebb_error *err)
 {
     struct bytes *b = context;
+    (void)err;
     memcpy(b->to + b->at, bytes, count);
     b->at += count;
-    return true;
+    return EBB_OK;
 }
 
-bool train_slot_copy(struct train_trial *t, size_t slot, void *to)
+enum ebb_status train_slot_copy(struct train_trial *t, size_t slot, void *to, struct ebb_error *err)
 {
-    return train_slot_read(t, slot, collect, &(struct bytes){to, 0});
+    return train_slot_read(t, slot, collect, &(struct bytes){to, 0}, err);
 }
 
 enum ebb_status train_slot_write_part(struct train_trial *t, size_t slot, uint64_t first,
@@ -793,10 +796,12 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
 
-static bool add_to_hash(void *context, const void *bytes, size_t count)
+static enum ebb_status add_to_hash(void *context, const void *bytes, size_t count,
+                                   struct ebb_error *err)
 {
+    (void)err;
     ebb_sha256_add(context, bytes, count);
-    return true;
+    return EBB_OK;
 }
 
 static enum ebb_status hash_slots(struct train_trial *t, enum train_slot_kind kind, char text[65],
@@ -811,16 +816,18 @@ static enum ebb_status hash_slots(struct train_trial *t, enum train_slot_kind ki
             names[count++] = (struct named){t->main.slots[i].name, i};
     qsort(names, count, sizeof *names, by_name);
     ebb_sha256_init(&h);
-    for (size_t i = 0; i < count; i++) {
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < count && status == EBB_OK; i++) {
         const struct train_slot *slot = &t->main.slots[names[i].slot];
         unsigned char length[8];
         ebb_store_u64(length, slot->bytes);
         ebb_sha256_add(&h, slot->name, strlen(slot->name) + 1);
         ebb_sha256_add(&h, length, sizeof length);
-        (void)train_slot_read(t, names[i].slot, add_to_hash, &h);
+        status = train_slot_read(t, names[i].slot, add_to_hash, &h, err);
     }
     ebb_free(names);
-    return ebb_sha256_text(&h, text, err);
+    enum ebb_status told = ebb_sha256_text(&h, text, status == EBB_OK ? err : NULL); /* frees it */
+    return status == EBB_OK ? told : status;
 }
 
 enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct ebb_error *err)

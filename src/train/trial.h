@@ -147,10 +147,12 @@ enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *repo
                                struct ebb_error *err);
 /* Scalars of a pass that adds to the kept gradients. */
 void train_pass_accumulates(struct train_pass *pass);
-/* The values of a slot as its view says, in pieces; false when the reader gave up, or the device.
- * Slots of all programs are the same list. */
-bool train_slot_read(struct train_trial *trial, size_t slot, tensor_sink *reader, void *context);
-bool train_slot_copy(struct train_trial *trial, size_t slot, void *to); /* all of them at once */
+/* The values of a slot as its view says, in pieces; fails as the reader does, or the device. Slots
+ * of all programs are the same list. */
+enum ebb_status train_slot_read(struct train_trial *trial, size_t slot, tensor_sink *reader,
+                                void *context, struct ebb_error *err);
+enum ebb_status train_slot_copy(struct train_trial *trial, size_t slot, void *to,
+                                struct ebb_error *err); /* all of them at once */
 enum ebb_status train_slot_write(struct train_trial *trial, size_t slot, const void *values,
                                  struct ebb_error *err);
 /* Elements first .. first + count - 1 of it. */

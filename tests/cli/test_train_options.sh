@@ -281,6 +281,9 @@ expect 0 "$ebb" train gpt.yaml --json --res_check --budget "$budget" --host 8MiB
 is peak_bytes -le "$budget" res_check
 is unlimited_peak_bytes -eq "$all" res_check
 expect 0 "$ebb" train gpt.yaml --res_check --use_ckp
+# two options that change what is computed change it on both sides
+expect 0 "$ebb" train gpt.yaml --res_check --set memory.precision=bf16 --gradients overlay
+expect 0 "$ebb" train gpt.yaml --res_check --with_tiling_linear --set memory.default_chunk_size=2048 --host 8MiB
 contains out "the same losses and weights without a limit"
 refused 2 "--res_check does nothing beside --updates" --res_check
 expect 1 "$ebb" train gpt.yaml --res_check --budget 100KiB
@@ -300,4 +303,13 @@ trained --host 8MiB --budget "$budget" --set memory.use_ckp=false --link host=10
 fast=$(value predicted_ms)
 trained --host 8MiB --budget "$budget" --set memory.use_ckp=false --link host=0.01
 awk "BEGIN { exit !($(value predicted_ms) > 2 * $fast) }" || fail "a slow link: predicted $(value predicted_ms) ms, $fast with a fast one"
+
+# the floor is no matter of speed
+expect 0 "$ebb" train gpt.yaml --json --updates 0 --no-validation --save-trace step.trace
+floors=
+for rate in 0.1 10; do
+    expect 0 "$ebb" sim step.trace --policy dtr_eq --ratio 0.9 --host 4MiB --link host=$rate --json --floor
+    floors="$floors $(value floor_bytes)"
+done
+[ "${floors% *}" = " ${floors##* }" ] || fail "floors with two links: $floors"
 finish

@@ -2,9 +2,12 @@
  * tell the truth, mistakes are refused. */
 #include "test.h"
 
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/rng.h"
+#include "cut_files.h"
 #include "device/device.h"
 
 #define SLAB (1u << 22)
@@ -161,6 +164,31 @@ TEST(mistakes__are_refused)
     device_cpu.destroy(d);
 }
 
-TEST_MAIN(RUN(memory__is_zero_at_first), RUN(pieces__come_back_as_they_left),
-          RUN(streams__wait_for_each_other), RUN(launches__run_at_once_and_pass_failures_on),
-          RUN(moves__may_overlap), RUN(mistakes__are_refused))
+static enum ebb_status slow(void *argument, struct ebb_error *err)
+{
+    (void)err;
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    atomic_store((atomic_bool *)argument, true);
+    return EBB_OK;
+}
+
+/* Who frees what the streams work on relies on it. */
+TEST(sync__waits_for_all_streams_behind_a_failure)
+{
+    struct ebb_error err = {0};
+    struct device *d = make(SLAB, SLAB, &err);
+    atomic_bool is_over = false;
+    CHECK_EQ(test_cut_files("ebb-tier-"), 1);
+    CHECK_OK(device_cpu.launch_below(d, slow, &is_over, 5, &err), &err);
+    CHECK_OK(device_cpu.copy(d, DEVICE_FILE_IN, DEVICE_T0, 0, DEVICE_FILE, 0, 4096, &err), &err);
+    CHECK_EQ(device_cpu.sync(d, &err), EBB_EIO);
+    CHECK(atomic_load(&is_over));
+    CHECK(strstr(err.message, "end of file") != NULL);
+    CHECK_EQ(device_cpu.sync(d, &err), EBB_EIO); /* it stays broken */
+    device_cpu.destroy(d);
+}
+
+TEST_MAIN(RUN(sync__waits_for_all_streams_behind_a_failure), RUN(memory__is_zero_at_first),
+          RUN(pieces__come_back_as_they_left), RUN(streams__wait_for_each_other),
+          RUN(launches__run_at_once_and_pass_failures_on), RUN(moves__may_overlap),
+          RUN(mistakes__are_refused))

@@ -1,8 +1,10 @@
 /* What training writes: SHA-256, event files, checkpoints. */
+#include "cut_files.h"
 #include "test_folder.h"
 #include "train_support.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -297,6 +299,53 @@ TEST(weights__export_and_import)
     trial = make(&config);
     CHECK_EQ(train_trial_import(trial, &(struct train_init){.path = path}, NULL, &err), EBB_EINPUT);
     CHECK(strstr(err.message, "linear") != NULL);
+    train_trial_destroy(trial);
+}
+
+/* A trial whose state lives in a file, which is cut short behind its first update. */
+static struct train_trial *make_broken(void)
+{
+    struct nn_config net;
+    struct train_config config;
+    struct train_state state;
+    configure(&net, &config, 1);
+    struct train_trial *trial = make(&config);
+    struct ebb_error err = {0};
+    uint64_t floor_bytes;
+    config.file_bytes = 1 << 22;
+    train_trial_destroy(trial);
+    trial = make(&config);
+    CHECK_OK(train_trial_floor(trial, &floor_bytes, &err), &err);
+    train_trial_destroy(trial);
+    config.budget_bytes = floor_bytes + 4096;
+    trial = make(&config);
+    batches(trial, 1, &(struct train_batch){0});
+    train_trial_state(trial, &state);
+    CHECK(state.below_bytes > 0);
+    CHECK_EQ(test_cut_files("ebb-tier-"), 1);
+    return trial;
+}
+
+TEST(state_below__that_cannot_be_read_has_no_hash)
+{
+    struct ebb_error err = {0};
+    char text[65];
+    struct train_trial *trial = make_broken();
+    CHECK_EQ(train_trial_hash(trial, text, &err), EBB_EIO);
+    CHECK(strstr(err.message, "file tier: cannot read") != NULL);
+    train_trial_destroy(trial);
+}
+
+TEST(state_below__that_cannot_be_read_is_not_saved)
+{
+    struct ebb_error err = {0};
+    char dir[256];
+    struct train_trial *trial = make_broken();
+    snprintf(dir, sizeof dir, "%s/broken", folder);
+    CHECK_EQ(mkdir(dir, 0777), 0);
+    errno = ENOSPC; /* of something long ago: nobody waits for room */
+    CHECK_EQ(train_trial_save(trial, dir, &err), EBB_EIO);
+    CHECK(strstr(err.message, "file tier: cannot read") != NULL);
     train_trial_destroy(trial);
 }
 
