@@ -475,8 +475,9 @@ static int run(int argc, char **argv)
         CLI_NEEDS({"floor", "!no-floor"}, {"host-rate", "host"}, {"file-rate", "file"},
                   {"host-rate", "!link"}, {"file-rate", "!link"}, {"latency", "host file"}),
         CLI_LIMITS({"limit", 0, 1e9}, {"seed", 0, 1e18}, {"repeat", 1, 1e9}, {"jobs", 1, 4096},
-                   {"copy-rate", 1e-6, 1e6}, {"host-rate", 1e-6, 1e6}, {"file-rate", 1e-6, 1e6},
-                   {"latency", 0, 1e12}),
+                   {"copy-rate", DEVICE_LEAST_RATE, DEVICE_MOST_RATE},
+                   {"host-rate", DEVICE_LEAST_RATE, DEVICE_MOST_RATE},
+                   {"file-rate", DEVICE_LEAST_RATE, DEVICE_MOST_RATE}, {"latency", 0, 1e12}),
         CLI_POSITIONAL(1, 10000),
     };
     struct cli_args args;

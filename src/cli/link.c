@@ -12,8 +12,10 @@ static int read_link(const char *text, struct device_config *links)
     bool is_host = length == 4 && strncmp(text, "host", 4) == 0;
     bool is_file = length == 4 && strncmp(text, "file", 4) == 0;
     double rate = 0;
-    if ((!is_host && !is_file) || !ebb_parse_double(value + 1, &rate) || rate <= 0)
-        return cli_usage_error("--link %s: allowed: host=GB/s, file=GB/s, with rates > 0", text);
+    if ((!is_host && !is_file) || !ebb_parse_double(value + 1, &rate) ||
+        !(rate >= DEVICE_LEAST_RATE && rate <= DEVICE_MOST_RATE))
+        return cli_usage_error(
+            "--link %s: allowed: host=GB/s, file=GB/s, with rates " DEVICE_RATE_BOUNDS, text);
     int tier = is_host ? DEVICE_HOST : DEVICE_FILE;
     links->out[tier].bytes_per_ns = links->in[tier].bytes_per_ns = rate;
     return -1;

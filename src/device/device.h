@@ -59,6 +59,21 @@ struct device_link {
     double bytes_per_ns; /* 0 = infinitely fast */
 };
 
+/* What may be said of a link, and what a copy takes at most, a quarter of an hour: sums over a plan
+ * stay numbers. */
+#define DEVICE_LEAST_RATE 1e-4 /* bytes per ns, which is GB/s: 100 kB/s */
+#define DEVICE_MOST_RATE 1e12
+#define DEVICE_RATE_BOUNDS ">= 1e-4, <= 1e12"
+#define DEVICE_MOST_COPY_NS UINT64_C(1000000000000)
+#define DEVICE_LATENCY_BOUNDS ">= 0, <= 1e9" /* in microseconds */
+
+static inline uint64_t device_copy_ns(const struct device_link *link, uint64_t bytes)
+{
+    double ns = (double)link->latency_ns +
+                (link->bytes_per_ns > 0 ? (double)bytes / link->bytes_per_ns : 0.0);
+    return ns < (double)DEVICE_MOST_COPY_NS ? (uint64_t)ns : DEVICE_MOST_COPY_NS;
+}
+
 struct device_config {
     struct device_link out[DEVICE_TIERS]; /* T0 -> tier; [0] is not used */
     struct device_link in[DEVICE_TIERS];  /* tier -> T0; [0] = copies inside T0 */

@@ -184,8 +184,7 @@ uint64_t device_link_ns(const struct device_config *config, enum device_tier to,
 {
     bool is_out = from == DEVICE_T0 && to != DEVICE_T0;
     const struct device_link *link = is_out ? &config->out[to] : &config->in[from];
-    uint64_t ns = link->bytes_per_ns > 0 ? (uint64_t)((double)bytes / link->bytes_per_ns) : 0;
-    return link->latency_ns + ns;
+    return device_copy_ns(link, bytes);
 }
 
 void *device_host_take(struct device *device, uint64_t bytes)

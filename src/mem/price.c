@@ -3,8 +3,9 @@
 
 double mem_copy_ns(const struct device_link *link, uint64_t bytes)
 {
-    return (double)link->latency_ns +
-           (link->bytes_per_ns > 0 ? (double)bytes / link->bytes_per_ns : 0.0);
+    double ns = (double)link->latency_ns +
+                (link->bytes_per_ns > 0 ? (double)bytes / link->bytes_per_ns : 0.0);
+    return ns < (double)DEVICE_MOST_COPY_NS ? ns : (double)DEVICE_MOST_COPY_NS;
 }
 
 double mem_swap_ns(const struct device_link *in, const struct device_link *out, uint64_t bytes,

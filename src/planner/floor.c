@@ -448,7 +448,11 @@ enum ebb_status planner_floor(const struct trace *trace, const struct planner_ti
 {
     struct planner_floor_facts facts = {0};
     struct plan made;
-    EBB_TRY(solve(trace, tiers, &made, &facts, err));
+    struct planner_tiers any = tiers ? *tiers : (struct planner_tiers){0};
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) /* the least is no matter of speed */
+        any.links.in[k] = any.links.out[k] =
+            (struct device_link){.latency_ns = 100000, .bytes_per_ns = 1};
+    EBB_TRY(solve(trace, tiers ? &any : NULL, &made, &facts, err));
     *floor_bytes = facts.floor_bytes;
     if (plan)
         *plan = made;

@@ -81,14 +81,14 @@ static const struct ebb_key memory_rows[] = {
     /* members are fields of the draft itself */
     ROW("link_bandwidth", MAP, config, "copies between tiers go no faster, in GB/s", .flags = 0),
     ROW("link_bandwidth.host", DOUBLE, config.link.host_rate, "to and from host memory",
-        .bounds = "> 0"),
+        .bounds = DEVICE_RATE_BOUNDS),
     ROW("link_bandwidth.file", DOUBLE, config.link.file_rate, "to and from the file",
-        .bounds = "> 0"),
+        .bounds = DEVICE_RATE_BOUNDS),
     ROW("link_latency", MAP, config, "and take no less than that, in microseconds", .flags = 0),
     ROW("link_latency.host", DOUBLE, config.link.host_latency, "to and from host memory",
-        .bounds = ">= 0"),
+        .bounds = DEVICE_LATENCY_BOUNDS),
     ROW("link_latency.file", DOUBLE, config.link.file_latency, "to and from the file",
-        .bounds = ">= 0"),
+        .bounds = DEVICE_LATENCY_BOUNDS),
     WISH("use_ckp", use_ckp,
          "true: block inputs stay, the rest is recomputed; false: nothing is recomputed"),
     WISH("with_activation_offload", activation_offload,
@@ -331,6 +331,11 @@ static void check_links(const struct section *s)
                 ebb_reading_is_good(s->reading, tiers[t].bytes))
                 ebb_reading_wrong(s->reading, &at, link, tiers[t].name, tiers[t].why);
     }
+    const struct ebb_doc_node *latency = ebb_doc_given(s->map, "link_latency");
+    if (ebb_doc_given(latency, "host") && c->link.host_latency == 0)
+        s->draft->config.link.host_latency = TRAIN_NO_LATENCY;
+    if (ebb_doc_given(latency, "file") && c->link.file_latency == 0)
+        s->draft->config.link.file_latency = TRAIN_NO_LATENCY;
     if (ebb_doc_given(s->map, "file_path") && c->file_bytes == 0 &&
         ebb_reading_is_good(s->reading, &c->file_bytes))
         ebb_reading_wrong(s->reading, &s->path, s->map, "file_path", tiers[1].why);

@@ -55,6 +55,7 @@ struct
     train_link { /* throttled links between tiers; rates in GB/s, latencies in us; 0: not given */
     double host_rate, file_rate, host_latency, file_latency;
 };
+#define TRAIN_NO_LATENCY 1e-4 /* us; given, and less than the clock knows */
 
 /* PatrickStar's options in the section `memory`; not given: planning decides. */
 enum train_wish { TRAIN_OPEN, TRAIN_OFF, TRAIN_ON };

@@ -112,6 +112,8 @@ sed -i 3d other.device && sed -i '$d' other.device
 run 2 $train --costs other.device
 [[ $out == *"cut short"* ]] || fail "a profile cut short: $out"
 run 2 $train --link host=0
+run 2 $train --host 1MiB --link host=1e-300
+[[ $out == *">= 1e-4"* ]] || fail "the least rate is not named: $out"
 run 2 $train --link disk=1
 for more in "--link host=2" "--link file=0.5" "--link host=2,file=1"; do
     run 2 $train --device cuda --host 1MiB $more

@@ -78,6 +78,14 @@ TEST(copies__take_latency_and_bytes_over_bandwidth)
     CHECK_EQ(now(DEVICE_COMPUTE), 0);
 }
 
+TEST(copies__of_an_endless_link_end)
+{
+    CHECK_EQ(device_copy_ns(&(struct device_link){10, 1e-300}, 500), DEVICE_MOST_COPY_NS);
+    CHECK_EQ(device_copy_ns(&(struct device_link){UINT64_MAX, 1}, 500), DEVICE_MOST_COPY_NS);
+    CHECK_EQ(device_copy_ns(&(struct device_link){10, 0.5}, UINT64_MAX), DEVICE_MOST_COPY_NS);
+    CHECK_EQ(device_copy_ns(&(struct device_link){10, 0.5}, 500), 1010);
+}
+
 TEST(moves__inside_tier_0_use_their_own_link)
 {
     copy(DEVICE_COMPUTE, DEVICE_T0, DEVICE_T0, 500);
@@ -178,7 +186,7 @@ TEST(allocations__that_fail_are_told)
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, open_device, close_device)
 
 TEST_MAIN(FRESH(table__has_the_null_device), FRESH(copies__take_latency_and_bytes_over_bandwidth),
-          FRESH(moves__inside_tier_0_use_their_own_link),
+          FRESH(copies__of_an_endless_link_end), FRESH(moves__inside_tier_0_use_their_own_link),
           FRESH(links__without_bandwidth_cost_their_latency),
           FRESH(streams__overlap_until_an_event_orders_them), FRESH(events__keep_their_moment),
           FRESH(sync__brings_all_streams_to_the_latest), FRESH(slabs__are_taken_once_and_not_left),

@@ -209,6 +209,38 @@ TEST(config__links_are_told_and_nothing_else_changes)
     CHECK(memcmp(c.net, bare.net, sizeof *c.net) == 0);
 }
 
+/* A rate near zero is an endless copy, and sums of such are no numbers. */
+TEST(config__links_have_bounds)
+{
+    static const char *const bad[] = {"link_bandwidth: {host: 1e-300}", "link_bandwidth: {host: 0}",
+                                      "link_bandwidth: {host: 1e13}", "link_latency: {host: 1e10}",
+                                      "link_latency: {host: -1}"};
+    struct train_config c;
+    struct ebb_error err = {0};
+    char text[256];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(
+            text, sizeof text,
+            "{model: {name: cifar_resnet20}, opt: {name: SGD, lr: 1}, memory: {host: 1GiB, %s}}",
+            bad[i]);
+        CHECK_EQ(read(text, "{global_batch_size: 2}", &c, &err), EBB_EINPUT);
+        CHECK(
+            strstr(err.message, i < 3 ? "memory.link_bandwidth.host" : "memory.link_latency.host"));
+    }
+}
+
+TEST(config__no_latency_is_not_the_usual_one)
+{
+    struct train_config c;
+    struct ebb_error err = {0};
+    CHECK_OK(read("{model: {name: cifar_resnet20}, opt: {name: SGD, lr: 1}, memory: {host: 1GiB, "
+                  "file: 1GiB, link_latency: {host: 0}}}",
+                  "{global_batch_size: 2}", &c, &err),
+             &err);
+    CHECK(c.link.host_latency > 0 && (uint64_t)(c.link.host_latency * 1e3) == 0);
+    CHECK(c.link.file_latency == 0);
+}
+
 TEST(config__first_mistake_and_their_number)
 {
     struct train_config c;
