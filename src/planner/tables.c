@@ -73,11 +73,34 @@ static void judge_reader(const struct trace *t, uint32_t op, uint32_t *lookups, 
     }
 }
 
-/* Moments and the like are called as the table is, and a word more. */
-static bool is_named_after(const char *name, const char *table)
+static bool is_named_after(const char *name, const char *other)
 {
-    size_t n = strlen(table);
-    return n && strncmp(name, table, n) == 0 && name[n] == '.';
+    size_t n = strlen(other);
+    return n && strncmp(name, other, n) == 0 && name[n] == '.';
+}
+
+/* Moments and the like are called as what they belong to, and a word more; so may be other weights,
+ * and their moments: the longest name counts. TRACE_NONE: it is its own. */
+static uint32_t owner_of(const struct trace *t, const uint64_t *base, uint32_t storage)
+{
+    uint32_t owner = TRACE_NONE;
+    size_t longest = 0;
+    for (uint32_t s = 0; s < t->storage_count; s++) {
+        if (base[s] == PLAN_NOWHERE || !is_named_after(leaf_name(t, storage), leaf_name(t, s)))
+            continue;
+        size_t n = strlen(leaf_name(t, s));
+        owner = n > longest ? s : owner;
+        longest = n > longest ? n : longest;
+    }
+    return owner;
+}
+
+static bool may_belong(const struct trace *t, const uint32_t *tables, uint32_t count, uint32_t s)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (is_named_after(leaf_name(t, s), leaf_name(t, tables[i])))
+            return true;
+    return false;
 }
 
 static enum ebb_status find_tables(const struct trace *t, struct ebb_arena *arena, bool *is_table,
@@ -87,6 +110,7 @@ static enum ebb_status find_tables(const struct trace *t, struct ebb_arena *aren
     uint32_t count = 0, tied = 0;
     uint32_t *lookups = ebb_arena_calloc(arena, (size_t)t->storage_count + 1, sizeof *lookups);
     uint32_t *others = ebb_arena_calloc(arena, (size_t)t->storage_count + 1, sizeof *others);
+    uint32_t *tables = ebb_arena_calloc(arena, (size_t)t->storage_count + 1, sizeof *tables);
     EBB_TRY(find_persistent(t, arena, &base, err));
     for (uint32_t o = 0; o < t->op_count; o++)
         judge_reader(t, o, lookups, others);
@@ -94,7 +118,8 @@ static enum ebb_status find_tables(const struct trace *t, struct ebb_arena *aren
         bool is_picked =
             base[s] != PLAN_NOWHERE && lookups[s] && t->storages[s].bytes >= LEAST_TABLE;
         is_table[s] = is_picked && !others[s];
-        count += is_table[s];
+        if (is_table[s])
+            tables[count++] = s;
         tied = is_picked && others[s] ? s + 1 : tied;
     }
     if (count == 0 && tied)
@@ -102,9 +127,11 @@ static enum ebb_status find_tables(const struct trace *t, struct ebb_arena *aren
                         leaf_name(t, tied - 1), t->ops[others[tied - 1] - 1].kind->name);
     if (count == 0)
         return ebb_fail(err, EBB_EINFEASIBLE, "%s looks nothing up", t->name);
-    for (uint32_t s = 0; s < t->storage_count; s++)
-        for (uint32_t of = 0; of < s && base[s] != PLAN_NOWHERE && !is_table[s]; of++)
-            is_table[s] = is_table[of] && is_named_after(leaf_name(t, s), leaf_name(t, of));
+    for (uint32_t s = 0; s < t->storage_count; s++) {
+        bool is_state = base[s] != PLAN_NOWHERE && !lookups[s] && !others[s]; /* updates alone */
+        uint32_t owner = is_state && may_belong(t, tables, count, s) ? owner_of(t, base, s) : s;
+        is_table[s] |= owner != TRACE_NONE && is_table[owner];
+    }
     return EBB_OK;
 }
 
@@ -293,7 +320,8 @@ enum ebb_status planner_tables_create(struct planner_tables **tables, const stru
     EBB_TRY(ebb_new(&p, 1, sizeof *p, err));
     p->trace = trace;
     ebb_arena_init(&p->arena);
-    return EBB_HAND_OUT(create(p, is_table, err), tables, p, planner_tables_destroy);
+    enum ebb_status status = create(p, is_table, err);
+    return EBB_HAND_OUT(status, tables, p, planner_tables_destroy);
 }
 
 void planner_tables_destroy(struct planner_tables *p)

@@ -546,7 +546,18 @@ static bool runs_on_host(const struct train_ways *w, const struct train_choice *
     return w->updates == PLANNER_BY_HOST && has_updates;
 }
 
-/* Something that reads a new weight or moment keeps its update where it is read. */
+/* Does anything but updates read it? */
+static bool is_weight(const struct trace *t, uint32_t storage)
+{
+    for (uint32_t o = 0; o < t->op_count; o++)
+        for (uint32_t i = 0; i < t->ops[o].input_count && t->ops[o].phase != TRACE_UPDATE; i++)
+            if (t->tensors[t->inputs[t->ops[o].input_first + i]].storage == storage)
+                return true;
+    return false;
+}
+
+/* Something that reads a new weight keeps its update where it is read. Gradients that are added up
+ * are no weights. */
 static enum ebb_status refuse_shared(const struct train_choice *c, struct ebb_error *err)
 {
     const struct trace *t = c->trace;
@@ -555,7 +566,8 @@ static enum ebb_status refuse_shared(const struct train_choice *c, struct ebb_er
         const struct trace_op *op = s->act == PLAN_RUN && !s->tier ? &t->ops[s->index] : NULL;
         for (uint32_t k = 0; op && op->phase == TRACE_UPDATE && k < op->output_count; k++) {
             const struct trace_tensor *out = &t->tensors[op->output_first + k];
-            if (out->alias == TRACE_MUTATE && plan_home_of(&c->plan.homes, out->storage))
+            if (out->alias == TRACE_MUTATE && plan_home_of(&c->plan.homes, out->storage) &&
+                is_weight(t, out->storage))
                 return ebb_fail(err, EBB_EINPUT,
                                 "use_hybrid_adam: false gives all updates to the host, but what "
                                 "%s (%s) makes is read by the device in the same step: allowed "

@@ -64,6 +64,31 @@ contains err "whose bits are not those of device cuda"
 expect 1 "$ebb" train m1.yaml --use_cpu_embedding --host 64KiB
 contains err "memory.use_cpu_embedding: true needs"
 contains err "host has 65536"
+needs=$(sed -n 's/.* needs \([0-9]*\) bytes.*/\1/p' err) # table, two moments, the gradient, the same clipped
+[ "$needs" -ge $((5 * table)) ] && [ "$needs" -lt $((6 * table)) ] || fail "$needs bytes for a table of $table"
+expect 0 "$ebb" train m1.yaml --use_cpu_embedding --host "$needs" --updates 1
+checks=$((checks + 1))
+
+# a layer called as the table is, and a word more, is none of its moments
+cat >named.net.yaml <<'YAML'
+task: language_model
+options: {vocabulary: 97, length: 8, width: 16}
+inputs: {x: {shape: [length], dtype: int64}}
+modules:
+  e: "Parameter([vocabulary, width], init=normal(0, 1))"
+  e.l: Linear(width, width)
+  head: Linear(width, vocabulary, bias=False)
+forward:
+  - h = gelu(e.l(embedding(x, e)))
+  - return head(h.reshape(-1, width))
+loss: cross_entropy
+YAML
+sed -e 's/^model: .*/model: {file: named.net.yaml}/' -e 's/611/97/; s/sequence_length: 12/sequence_length: 8/' m1.yaml >named.yaml
+expect 0 "$ebb" train named.yaml --json
+kept=$(value weights_sha256)
+expect 0 "$ebb" train named.yaml --json --use_cpu_embedding --host 1MiB
+[ "$(value weights_sha256)" = "$kept" ] || fail "a layer named after a table: $(value weights_sha256), not $kept"
+checks=$((checks + 1))
 sed 's/wlm_lstm, .*}/gpt2_124M, layers: 1, width: 32, heads: 2, vocabulary: 611, length: 12, positions: 12}/' m1.yaml >tied.yaml
 expect 2 "$ebb" train tied.yaml --use_cpu_embedding --host 8MiB
 contains err "true is about tables that lookups alone read: transformer.wte.weight is also read by matmul, which the device runs"
