@@ -7,6 +7,7 @@
 //   flip-response a bit of the answer's body (without one: of its ETag) is another
 //   stall         nothing is answered
 //   stall-body    half of the answer, and no more
+//   boast         a session of gcs has more bytes than there are
 //   redirect      307 to a port where nobody is
 //   500 503 429 403 400  that answer, nothing is forwarded; 429 with Retry-After: 1
 // A server that sends on to itself (a data node of HDFS) sends on to here: its bytes pass through as well.
@@ -51,6 +52,7 @@ http.createServer({keepAliveTimeout: 600e3}, (req, res) => {
   const forward = http.request({host: upstream.hostname, port: upstream.port, method: req.method, path: req.url, headers: req.headers, agent}, answer => {
     const sent_on = answer.headers.location;
     if (sent_on && sent_on.startsWith(upstream.origin)) answer.headers.location = here + sent_on.slice(upstream.origin.length);
+    if (fault === 'boast' && answer.headers.range) answer.headers.range = 'bytes=0-99999999999';
     if (fault === 'cut-response' || fault === 'flip-response' || fault === 'stall-body') {
       const parts = [];
       answer.on('data', b => parts.push(b));

@@ -100,14 +100,16 @@ function feedSession(req, res, id) {
     res.end();
   };
   if (m[1] === undefined) { req.resume(); req.on('end', answer); return; }
+  s.feeder = req; // what is left of one that broke off comes no more
   let skip = s.taker.size - Number(m[1]);
   if (skip < 0) { req.resume(); return fail(res, 400, 'badRequest', 'a gap'); }
   req.on('data', b => {
+    if (s.feeder !== req) return;
     const n = Math.min(skip, b.length);
     skip -= n;
     if (b.length > n) s.taker.add(b.subarray(n));
   });
-  req.on('end', answer);
+  req.on('end', () => { if (s.feeder === req) answer(); });
 }
 function multipart(req, res, bucket, name) {
   whole(req, body => {

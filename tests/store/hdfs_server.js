@@ -29,6 +29,7 @@ const operations = {
     const out = fs.createWriteStream(file);
     req.pipe(out);
     req.on('aborted', () => out.destroy());
+    out.on('error', () => req.socket.destroy()); // what was on its way into it
     out.on('finish', () => { res.writeHead(201, {'content-length': 0}); res.end(); });
   },
   open: (file, q, req, res) => {

@@ -14,7 +14,7 @@ rm -rf here/$uuid/state/empty* # one request less in each round
 
 requests() { cut -d' ' -f1 "$control.count"; }
 by_proxy() { (place "$kind" "$front" && exec timeout 100 "$tool" "$there" "$@"); }
-by_hand() { (place "$kind" "$address" && exec timeout 100 "$tool" "$there" "$@"); }
+by_hand() { (unset PATIENCE_S && place "$kind" "$address" && exec timeout 100 "$tool" "$there" "$@"); }
 
 rounds=0 right=0 told=0
 judge() { # CODE WHAT
@@ -26,12 +26,16 @@ judge() { # CODE WHAT
     return 1
 }
 
+is_well() { # the server has outlived what was done to it
+    set_fault none 0
+    rm -rf j && PATIENCE_S=60 by_proxy put $uuid here j > /dev/null 2> err.txt || fail "$kind, no fault: $(cat err.txt)"
+}
 spoil_puts() {
     local mode i n
-    set_fault none 0
-    rm -rf j && by_proxy put $uuid here j > /dev/null 2> err.txt || fail "$kind, no fault: $(cat err.txt)"
+    is_well
     n=$(requests)
     for mode in $modes; do
+        is_well
         for i in $(seq "$n"); do
             by_hand remove $uuid here j > /dev/null 2>&1
             set_fault "$mode" "$i"
@@ -50,7 +54,7 @@ spoil_gets() {
     local mode i n
     set_fault none 0
     by_hand put $uuid here j > /dev/null || fail "put"
-    rm -rf back && by_proxy get $uuid back > /dev/null || fail "get"
+    rm -rf back && PATIENCE_S=60 by_proxy get $uuid back > /dev/null || fail "get"
     n=$(requests)
     for mode in $modes; do
         for i in $(seq "$n"); do
@@ -64,7 +68,7 @@ spoil_gets() {
 spoil_removals() {
     local mode i n
     set_fault none 0
-    by_proxy remove $uuid here > /dev/null && n=$(requests)
+    PATIENCE_S=60 by_proxy remove $uuid here > /dev/null && n=$(requests) || fail "remove"
     for mode in $modes; do
         for i in $(seq "$n"); do
             set_fault none 0

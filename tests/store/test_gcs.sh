@@ -64,6 +64,16 @@ second gcs compare "a b/ü/$uuid" || fail "resumed to something else"
 "$tool" "$there" remove $uuid big big/journal && is_empty gcs || fail "left: $(second gcs list)"
 ok "killed four times, resumed; $sent bytes sent of 300000671"
 
+# ---- a session that says it has more than there is: another one is begun
+kill_upload big/journal3
+address=$STORAGE_EMULATOR_HOST
+start_proxy
+set_fault boast 1
+STORAGE_EMULATOR_HOST=$front "$tool" "$there" put $uuid big big/journal3 || fail "a session that boasts"
+second gcs compare "a b/ü/$uuid" || fail "resumed to something else"
+"$tool" "$there" remove $uuid big big/journal3 || fail "remove"
+ok "a session that says it has more than there is"
+
 # ---- an unfinished session is ended by removal
 kill_upload big/journal2
 "$tool" "$there" remove $uuid big big/journal2 && is_empty gcs || fail "left: $(second gcs list)"

@@ -346,6 +346,11 @@ static enum ebb_status feed(struct session *s, struct ebb_error *err)
         s->at = received(&c.answer);
         s->tried = s->at > before ? 0 : s->tried + !s->is_asked;
         s->is_asked = false;
+        if (s->at > s->f->bytes) { /* H1 */
+            ebb_fail(err, EBB_ECORRUPT, "the session has %lld of %lld bytes", (long long)s->at,
+                     total);
+            status = blame(&c, EBB_ECORRUPT, err);
+        }
     } else if (status == EBB_EIO && !s->is_asked &&
                exp_http_rest(s->r->watch, ++s->tried, &c.answer)) {
         s->is_asked = true;
@@ -366,6 +371,19 @@ static enum ebb_status feed_all(struct session *s, struct ebb_error *err)
                           s->r->store->bucket, s->key, (long long)s->at, (long long)s->f->bytes);
 }
 
+static enum ebb_status end_session(struct exp_remote *r, const char *path, struct ebb_error *err)
+{
+    char id[EXP_UPLOAD_ID];
+    if (r->journal == NULL || exp_journal_is_done(r->journal, path) ||
+        !exp_journal_upload(r->journal, path, id))
+        return EBB_OK;
+    struct call c = {
+        .r = r, .method = "DELETE", .key = path, .url = id, .fd = -1, .allows_missing = true};
+    enum ebb_status status = perform(&c, err);
+    finish(&c);
+    return status;
+}
+
 static enum ebb_status put_large(struct exp_remote *r, const struct exp_remote_file *f,
                                  const char *key, const char *sum, struct ebb_error *err)
 {
@@ -381,6 +399,7 @@ static enum ebb_status put_large(struct exp_remote *r, const struct exp_remote_f
         status = feed_all(&s, err);
         if (status != EBB_ECORRUPT)
             return status;
+        (void)end_session(r, f->path, NULL);
         EBB_TRY(exp_journal_begin(r->journal, f->path, "", NULL));
     }
     return EBB_EIO;
@@ -448,19 +467,6 @@ struct removal {
     _Atomic int failed; /* 1 + the first that failed is not needed: any will do */
     struct ebb_error err;
 };
-
-static enum ebb_status end_session(struct exp_remote *r, const char *path, struct ebb_error *err)
-{
-    char id[EXP_UPLOAD_ID];
-    if (r->journal == NULL || exp_journal_is_done(r->journal, path) ||
-        !exp_journal_upload(r->journal, path, id))
-        return EBB_OK;
-    struct call c = {
-        .r = r, .method = "DELETE", .key = path, .url = id, .fd = -1, .allows_missing = true};
-    enum ebb_status status = perform(&c, err);
-    finish(&c);
-    return status;
-}
 
 static void remove_one(void *context, size_t i)
 {
