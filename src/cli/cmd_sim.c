@@ -322,7 +322,8 @@ static enum ebb_status find_bounds(struct sim_job *job, int threads, struct ebb_
 /* ---- help ------------------------------------------------------------------------------------ */
 
 static const char description[] =
-    "Runs each trace (native, DTR log or Checkmate graph) on the null device: the same executor "
+    "Runs each trace (native, text, DTR log or Checkmate graph) on the null device: the same "
+    "executor "
     "and\n"
     "the same policies as a real run, with a clock instead of kernels. One row per trace, policy "
     "and\n"

@@ -258,7 +258,7 @@ static int run(int argc, char **argv)
             "t3 is written in place), the last op that reads its first output's storage "
             "and the op after which\n"
             "that storage is freed. With --storages: one line per storage instead.\n\n"
-            "FILE may be a native trace, a DTR log, a graph file or an experiment file.\n\n"
+            "FILE may be a native or text trace, a DTR log, a graph file or an experiment file.\n\n"
             "Examples:\n"
             "  ebb trace show resnet32.log --first 100\n"
             "  ebb trace show gpt.trace --storages --from 200 --json",

@@ -273,7 +273,7 @@ static int run(int argc, char **argv)
             "what --ratio of 'ebb sim' and 'ebb plan' is a ratio of; no budget below "
             "'leaves' or below the largest\n"
             "working set can work without moving data elsewhere.\n\n"
-            "FILE may be a native trace, a DTR log, a graph file or an experiment file.\n\n"
+            "FILE may be a native or text trace, a DTR log, a graph file or an experiment file.\n\n"
             "Examples:\n"
             "  ebb trace stat resnet32.log\n"
             "  ebb trace stat *.log --json | jq '[.name, .baseline_bytes]'",

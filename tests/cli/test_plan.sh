@@ -110,6 +110,59 @@ for how in "best --ratio 0.7" "floor --ratio 0.6" "unified --ratio 0.6 --host 64
 done
 shown=$("$ebb" plan show "$dir/sum.plan" --trace "$dir/wild.trace" --json)
 [[ $shown == *'"height_bytes": null'* ]] || fail "show --json: $shown"
+# Another program reads trace and plan as text, by the pages of their formats, and comes to the same peak.
+"$ebb" trace convert "$dir/wild.trace" -o "$dir/wild.jsonl" >/dev/null || fail "no text of the random trace"
+for how in "best --ratio 0.7" "floor --ratio 0.6"; do
+    row=$("$ebb" plan "$dir/wild.jsonl" -p $how --no-addresses --json -o "$dir/other.plan") || fail "a plan of a text trace: $row"
+    python3 - "$dir/wild.jsonl" "$dir/other.plan" "$row" <<'PY' || fail "another runtime cannot follow the plan ($how)"
+import json, sys
+ops, storage, size, keep = [], [], [], []  # of tensors: storage, version; of storages: bytes
+for line in map(json.loads, open(sys.argv[1])):
+    if "op" in line:
+        made = []
+        for out in line["out"]:
+            if isinstance(out, int):
+                made.append((len(size), 0))
+                size.append(out)
+            else:
+                s, v = storage[line["in"][next(iter(out.values()))]]
+                made.append((s, v + ("mutate" in out)))
+        ops.append(([storage[i] for i in line.get("in", [])], made, line))
+        storage += made
+        keep = []
+    keep += [storage[i] for i in line.get("pin", [])]
+up = lambda n: (n + 255) // 256 * 256
+here, now, peak, ran = {}, 0, 0, set()  # storage: version or None
+for words in (line.split() for line in open(sys.argv[2])):
+    if words[0] == "budget":
+        budget = int(words[1])
+    assert words[0] not in ("move", "send", "fetch", "forget")
+    if words[0] in ("place", "run", "drop"):
+        assert len(words) == 2, words
+        i = int(words[1])
+    if words[0] == "place":
+        assert i not in here
+        here[i] = None
+        now += up(size[i])
+    if words[0] == "drop":
+        del here[i]
+        now -= up(size[i])
+    if words[0] == "run":
+        reads, made, op = ops[i]
+        assert all(here.get(s) == v for s, v in reads), (i, reads)
+        assert not (op.get("leaf") or op.get("once")) or i not in ran
+        ran.add(i)
+        for s, v in made:
+            if v > 0 or (s in here and here[s] is None):
+                here[s] = v
+        peak = max(peak, now + up(op.get("workspace", 0)))
+    peak = max(peak, now)
+assert all(here.get(s) == v for s, v in keep)
+assert all(i in ran or all("view" in o for o in op["out"] if isinstance(o, dict)) and any(isinstance(o, dict) for o in op["out"])
+           for i, (_, _, op) in enumerate(ops))
+assert peak == json.loads(sys.argv[3])["peak_bytes"] <= budget, (peak, budget)
+PY
+done
 sed "s/^budget .*/budget $((${peak#*: } - 1))/" "$dir/sum.plan" >"$dir/over.plan"
 "$ebb" plan show "$dir/over.plan" --trace "$dir/wild.trace" >/dev/null 2>"$dir/err"
 [ $? = 2 ] && grep -q "needs ${peak#*: } bytes" "$dir/err" || fail "a sum over the budget: $(<"$dir/err")"
