@@ -164,14 +164,13 @@ static enum ebb_status blame(struct serve_rest *r, enum ebb_status status,
 static enum ebb_status run(struct serve_rest *r, const char *const *words,
                            const struct ebb_str *input, struct ebb_str *out)
 {
-    char self[4096];
+    char self[32];
     const char *argv[16] = {"prlimit", MEMORY, "--", self};
     struct ebb_error why;
-    const char *path = r->info.options->ebb_path;
-    ssize_t n = path == NULL ? readlink("/proc/self/exe", self, sizeof self - 1) : 0;
-    self[n > 0 ? n : 0] = '\0';
-    if (path != NULL)
-        argv[3] = path;
+    /* as it runs: the file of that name may be another by now */
+    snprintf(self, sizeof self, "/proc/%ld/exe", (long)getpid());
+    if (r->info.options->ebb_path != NULL)
+        argv[3] = r->info.options->ebb_path;
     for (size_t i = 0; words[i] != NULL; i++)
         argv[4 + i] = words[i];
     struct ebb_process process = {

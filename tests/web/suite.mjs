@@ -572,8 +572,10 @@ test("a token that may only read sees no buttons", async () => {
 test("logging out", async () => {
   page.expectsErrors = true;
   await at(page, "/experiments");
+  const start = Date.now();
   await press("Log out");
   await page.getByLabel("token").waitFor();
+  check(Date.now() - start < 3000, `logged out after ${Date.now() - start} ms`);
   await page.reload();
   await page.getByLabel("token").waitFor();
   problems.length = 0;

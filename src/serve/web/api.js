@@ -55,6 +55,7 @@ export async function login(what) {
 export async function logout() {
   await del("/session");
   csrf = null;
+  return true;
 }
 
 // "?a=1&b=2&b=3" of those that have a value; a list is its values

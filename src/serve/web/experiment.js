@@ -1,7 +1,8 @@
 // experiment.js - one experiment: what it is, its curves, trials, space, checkpoints, files, notes; and everything that can be done to it.
 import { html, useState, useEffect, useMemo } from "./preact.js";
 import * as api from "./api.js";
-import { useData, useQuery, go, link, act, State, Progress, Time, Sorted, Pager, Labels, Failed, Dialog, Tabs, TensorBoard, lasted, fmt, num, bytes, toYaml, isEnded, useNow } from "./ui.js";
+import { listen } from "./live.js";
+import { useData, useQuery, go, link, act, toast, State, Progress, Time, Sorted, Pager, Labels, Failed, Dialog, Tabs, TensorBoard, lasted, fmt, num, bytes, toYaml, isEnded, useNow } from "./ui.js";
 import { Curves, TableOf } from "./chart.js";
 import { useCurves } from "./curves.js";
 import { Explore } from "./explore.js";
@@ -149,10 +150,14 @@ function Edit({ what, value, shown, type, onSave, canEdit }) {
     ${on && html`<${Dialog} title=${"Change " + what} onClose=${() => set(false)} onSubmit=${(f) => onSave(f.get("value"))}><label class="field"><span>${what}</span><input name="value" type=${type || "text"} step="any" defaultValue=${value} autofocus /></label><//>`}</span>`;
 }
 
+// What is being deleted is not asked for any more.
+const isGone = (id) => (x) => x.experiment_id === id && x.type === "experiment" && x.state === "DELETING";
+
 export function Experiment({ place, id, me }) {
   const q = place.query, set = useQuery(place), tab = q.tab || "curves";
-  const { data: e, error, reload } = useData(`/experiments/${id}`, (x) => x.experiment_id === id && (x.type === "experiment" || x.type === "validation" || x.type === "trial"));
+  const { data: e, error, reload } = useData(`/experiments/${id}`, (x) => x.experiment_id === id && !isGone(id)(x) && (x.type === "experiment" || x.type === "validation" || x.type === "trial"));
   const [fork, setFork] = useState(!!q.fork);
+  useEffect(() => listen(isGone(id), () => { toast(`Experiment ${id} is deleted`); go("/experiments"); }), [id]);
   useNow(1000, !!e && !e.end_time);
   useEffect(() => { document.title = `Experiment ${id}${e ? " · " + e.description : ""} · ebb`; }, [e && e.description, id]);
   if (!e) return html`<div><${Failed} error=${error} />${!error && html`<p class="note">…</p>`}</div>`;
