@@ -278,6 +278,11 @@ static enum ebb_status prove(const struct exec_program *p, const struct plan *pl
     if (memcmp(&plan->signature, &t->signature, sizeof plan->signature) != 0)
         return ebb_fail(err, EBB_EINPUT, "plan by %s was made for another trace than %s",
                         plan->planner, t->name);
+    if (plan->exact_bytes)
+        return ebb_fail(err, EBB_EINPUT,
+                        "plan by %s counts exact bytes, as plans of graph files do: it can be "
+                        "proved and shown, not run",
+                        plan->planner);
     EBB_TRY(plan_check(t, plan, &limits, &proof, err));
     if (proof.height_bytes == 0 && proof.peak_bytes > 0)
         return ebb_fail(err, EBB_EINPUT,

@@ -306,9 +306,10 @@ static enum ebb_status collect_low(const struct trace *trace, const struct plan 
                                    size_t *rect_of, struct packer *p, struct ebb_error *err)
 {
     struct plan_walk walk;
-    enum ebb_status status = EBB_OK;
     size_t *open = ebb_arena_calloc(&p->arena, trace->storage_count, sizeof *open);
     EBB_TRY(ebb_arena_status(&p->arena, err));
+    EBB_TRY(plan_walk_init(&walk, trace, plan, err)); /* homes are what they should be */
+    enum ebb_status status = EBB_OK;
     for (size_t i = 0; i < plan->homes.count && status == EBB_OK; i++) {
         const struct plan_home *h = &plan->homes.list[i];
         if (h->tier != tier)
@@ -316,18 +317,17 @@ static enum ebb_status collect_low(const struct trace *trace, const struct plan 
         open[h->storage] = p->count;
         status = add_rect(p, plan_size(plan, trace->storages[h->storage].bytes), 0,
                           2 * plan->step_count + 2, err);
-        p->rects[p->count - 1].is_base = true;
+        if (status == EBB_OK)
+            p->rects[p->count - 1].is_base = true;
     }
     p->base_count = p->count;
-    EBB_THEN(status, plan_walk_init(&walk, trace, plan, err));
-    if (status != EBB_OK)
-        return status;
     p->peak = walk.tier_bytes[tier];
     for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
         const struct plan_step *step = &plan->steps[at];
         bool is_put = step->act == PLAN_SEND || step->act == PLAN_ROOM;
         bool is_here = step->tier == tier && (is_put || step->act == PLAN_FORGET);
-        bool is_there = is_here && walk.storages[step->index].copy[tier] != 0;
+        bool is_there = is_here && step->index < trace->storage_count &&
+                        walk.storages[step->index].copy[tier] != 0;
         status = plan_walk_step(&walk, at, err);
         uint64_t bytes = walk.tier_bytes[tier] + (tier == PLAN_HOST ? walk.below_bytes : 0);
         p->peak = bytes > p->peak ? bytes : p->peak;

@@ -277,7 +277,7 @@ static enum ebb_status read_step(struct reader *r, struct plan *plan, struct ebb
     while (act < ACT_COUNT && !is_word(word, n, acts[act].name))
         act++;
     if (act == ACT_COUNT || (act == PLAN_ROOM && r->is_old))
-        return refuse(r, err, "expected place, run, drop, send, fetch or forget");
+        return refuse(r, err, "expected place, run, drop, send, fetch, forget, move or room");
     n = next_word(r, &word);
     if (!parse_number(word, n, &index) || index >= UINT32_MAX)
         return refuse(r, err, "expected the number of an op or storage");

@@ -155,7 +155,8 @@ static void settle_run(struct lean *l, size_t at)
         is_wanted |= l->is_live[l->fills[f].storage];
     for (uint32_t f = l->filled[at]; f != NONE; f = l->fills[f].next) {
         bool is_read = l->is_live[l->fills[f].storage];
-        begin_at(l, at, &l->fills[f], is_wanted && (is_read || !plan_can_skip(op->kind)));
+        begin_at(l, at, &l->fills[f],
+                 is_wanted && (is_read || op->is_leaf || !plan_can_skip(op->kind)));
     }
     if (!is_wanted)
         return;

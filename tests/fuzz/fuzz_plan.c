@@ -20,6 +20,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t height;
     plan.signature = trace->signature; /* or the checker would stop at once */
     (void)plan_check(trace, &plan, &limits, &report, &err);
+    struct plan low;
+    if (plan_copy(&low, &plan, &err) == EBB_OK) { /* addresses below are given before the proof */
+        (void)plan_assign_low(trace, &low, limits.budget_bytes, &err);
+        (void)plan_check(trace, &low, &limits, &report, &err);
+        plan_fini(&low);
+    }
     if (plan_assign_offsets(trace, &plan, UINT64_MAX, &height, &err) == EBB_OK)
         (void)plan_check(trace, &plan, &limits, &report, &err);
     plan_fini(&plan);

@@ -205,8 +205,12 @@ TEST(bad_plans__are_refused_before_anything_runs)
     plan_log.count = 0;
     o.budget_bytes = height - 256;
     CHECK_EQ(exec_run(program, &o, &r, &err), EBB_EBUDGET);
-    plan.signature.low ^= 1;
     o.budget_bytes = 2048;
+    plan.exact_bytes = true; /* proved with other sizes than those that are copied */
+    CHECK_EQ(exec_run(program, &o, &r, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "exact bytes") != NULL);
+    plan.exact_bytes = false;
+    plan.signature.low ^= 1;
     CHECK_EQ(exec_run(program, &o, &r, &err), EBB_EINPUT);
     CHECK(strstr(err.message, "another trace") != NULL);
     CHECK_EQ(plan_log.count, 0);

@@ -97,6 +97,20 @@ static void refuses(const char *what)
         fail_msg("'%s' lacks '%s'", err.message, what);
 }
 
+/* Plans from anybody get addresses below before they are proved. */
+TEST(addresses__of_homes_that_are_not_there)
+{
+    make_good();
+    step(PLAN_SEND, W, PLAN_NOWHERE, 1);
+    plan.homes.list[1].storage = 4000000000u;
+    CHECK_EQ(plan_assign_low(trace, &plan, limits.budget_bytes, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "home 1") != NULL);
+    plan.homes.list[1].storage = M;
+    plan.steps[plan.step_count - 1].index = 4000000000u;
+    CHECK_EQ(plan_assign_low(trace, &plan, limits.budget_bytes, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "no such storage") != NULL);
+}
+
 TEST(check__state_may_live_below)
 {
     struct plan_report report;
@@ -346,6 +360,7 @@ TEST(homes__moments_leave_first_and_fill_the_host_first)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(addresses__of_homes_that_are_not_there),
         CASE(check__state_may_live_below),
         CASE(check__the_host_runs_where_copies_lie),
         CASE(check__the_host_runs_nothing_else),
