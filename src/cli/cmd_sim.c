@@ -297,6 +297,8 @@ static void bound_cell(void *context, size_t i)
     memcpy(tiers.bytes, job->tier_bytes, sizeof tiers.bytes);
     tiers.bytes[0] = job->rows[first].budget_bytes;
     struct sim_row *row = &job->rows[first];
+    if (row->log->trace->op_count > FLOOR_OPS)
+        return;
     if (row->status == EBB_OK && !cli_interrupted())
         row->status = planner_bound(row->log->trace, &tiers, 0, &bound, &row->err);
     for (size_t p = 0; p < job->policy_count; p++)
@@ -306,8 +308,6 @@ static void bound_cell(void *context, size_t i)
 static enum ebb_status find_bounds(struct sim_job *job, int threads, struct ebb_error *err)
 {
     bool has_tiers = job->tier_bytes[DEVICE_HOST] || job->tier_bytes[DEVICE_FILE];
-    for (size_t l = 0; l < job->log_count; l++)
-        has_tiers = has_tiers && job->logs[l].trace->op_count <= FLOOR_OPS;
     if (!has_tiers)
         return EBB_OK;
     EBB_TRY(ebb_parallel(threads, job->log_count * job->budget_count, bound_cell, job, err));

@@ -252,7 +252,13 @@ static void print_word(const char *text)
 static void say_how_to_go_on(const struct cli_train_session *s)
 {
     const struct cli_train_changes *c = &s->o->changes;
-    bool has_more = c->sets.count || c->budget || c->policy || c->host || c->file || c->seed >= 0;
+    bool has_more = c->sets.count || c->links.count || c->budget || c->host || c->file ||
+                    c->policy || c->file_path || c->rewrites || c->device || c->costs ||
+                    c->seed >= 0 || c->gradients || c->chunk;
+#define CLI_TRAIN_FIELD(name, help) has_more |= c->name != 0;
+    CLI_TRAIN_SWITCHES(CLI_TRAIN_FIELD)
+    CLI_TRAIN_RATIOS(CLI_TRAIN_FIELD)
+#undef CLI_TRAIN_FIELD
     fprintf(stderr, "ebb: interrupted; a checkpoint is in %s\nGo on with: ebb train ",
             ebb_str_c(&s->store));
     print_word(s->path);
@@ -265,6 +271,20 @@ static void say_how_to_go_on(const struct cli_train_session *s)
     if (s->o->updates != NOT_GIVEN)
         fprintf(stderr, " --updates %" PRId64, s->o->updates);
     fputs(has_more ? " (and the other options of this run)\n" : "\n", stderr);
+}
+
+/* Where less than all memory is given: what that is expected to take, before it does. */
+static void say_what_comes(const struct cli_train_session *s)
+{
+    struct train_state st;
+    char each[32], peak[32];
+    train_trial_state(s->trial, &st);
+    if (s->o->is_json || (st.budget_bytes == UINT64_MAX && !st.costs) || st.updates >= s->target)
+        return;
+    fprintf(stderr, "ebb: an update is predicted to take %s in %s, by %s\n",
+            ebb_format_ns(st.predicted_ns, each, sizeof each),
+            ebb_format_bytes(st.peak_bytes, peak, sizeof peak),
+            st.costs ? st.costs : "built-in times");
 }
 
 static enum ebb_status work(struct cli_train_session *s, struct ebb_error *err)
@@ -282,6 +302,7 @@ static enum ebb_status work(struct cli_train_session *s, struct ebb_error *err)
         EBB_TRY(train_store_claim(s->trial, s->o->checkpoint, err));
     EBB_TRY(train_trial_lasts(s->trial, s->target, err));
     EBB_TRY(cli_train_open_records(s, err));
+    say_what_comes(s);
     EBB_TRY(loop(s, err));
     if (cli_interrupted()) {
         s->status = "interrupted";

@@ -39,8 +39,8 @@ void cli_train_json(const struct cli_train_session *s, const struct train_state 
     ebb_jsonw_key_double(w, "update_ms", (double)st->update_ns / 1e6);
     ebb_jsonw_key_double(w, "predicted_ms", (double)st->predicted_ns / 1e6);
     ebb_jsonw_key_string(w, "costs", st->costs ? st->costs : "builtin");
-    ebb_jsonw_key_double(w, "stall_ms",
-                         st->updates ? (double)st->stall_ns / (double)st->updates / 1e6 : 0);
+    ebb_jsonw_key_double(
+        w, "stall_ms", st->run_updates ? (double)st->stall_ns / (double)st->run_updates / 1e6 : 0);
     ebb_jsonw_key_uint(w, "evictions", st->evictions);
     ebb_jsonw_key_uint(w, "remat_ops", st->remat_ops);
     ebb_jsonw_key_uint(w, "swapped_bytes", st->swapped_bytes);
@@ -67,6 +67,7 @@ void cli_train_json(const struct cli_train_session *s, const struct train_state 
         ebb_jsonw_key_uint(w, "device_reserve_bytes", st->device_reserve_bytes);
         ebb_jsonw_key_uint(w, "device_beside_bytes", st->device_beside_bytes);
     }
+    ebb_jsonw_key_uint(w, "reserve_bytes", st->reserve_bytes);
     ebb_jsonw_key_int(w, "threads", st->threads);
     if (st->bad_samples)
         ebb_jsonw_key_uint(w, "bad_samples", st->bad_samples);
@@ -103,7 +104,7 @@ void cli_train_summary(const struct cli_train_session *s, const struct train_sta
            st->how, st->is_fallback ? " (the one asked for failed its dry run)" : "", st->evictions,
            st->remat_ops, bytes_text(st->swapped_bytes, a, sizeof a), st->overhead,
            st->costs ? " by measured times" : "");
-    printf("  process   %s anonymous beyond the slab (reserve), with room of %s for "
+    printf("  process   %s anonymous beyond these (reserve), with room of %s for "
            "data; %.1f %% of the "
            "time waiting for data\n",
            bytes_text(st->reserve_bytes, a, sizeof a), bytes_text(st->buffer_bytes, b, sizeof b),

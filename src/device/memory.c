@@ -29,21 +29,38 @@ void device_memory_fini(struct device_memory *m)
 /* ---- the file tier ----------------------------------------------------------------------------
  */
 
+/* Some file systems take O_DIRECT and then do not keep it. false: it was not set. */
+static bool leave_direct(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_DIRECT) && fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
+/* Of a transfer that ended early: whole blocks, where what follows must begin with one. */
+static uint64_t whole_blocks(int fd, uint64_t n)
+{
+    uint64_t whole = n - n % DEVICE_BLOCK;
+    int flags = fcntl(fd, F_GETFL);
+    bool is_direct = flags >= 0 && (flags & O_DIRECT);
+    return !is_direct || (whole == 0 && leave_direct(fd)) ? n : whole;
+}
+
 static enum ebb_status whole_io(const struct device_memory *m, bool is_write, unsigned char *bytes,
                                 uint64_t count, uint64_t offset, struct ebb_error *err)
 {
     while (count > 0) {
         ssize_t n = is_write ? pwrite(m->fd, bytes, (size_t)count, (off_t)offset)
                              : pread(m->fd, bytes, (size_t)count, (off_t)offset);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && (errno == EINTR || (errno == EINVAL && leave_direct(m->fd))))
             continue;
         if (n <= 0)
             return ebb_fail(err, EBB_EIO, "file tier: cannot %s %llu bytes at %llu: %s",
                             is_write ? "write" : "read", (unsigned long long)count,
                             (unsigned long long)offset, n < 0 ? strerror(errno) : "end of file");
-        bytes += n;
-        offset += (uint64_t)n;
-        count -= (uint64_t)n;
+        uint64_t done = (uint64_t)n < count ? whole_blocks(m->fd, (uint64_t)n) : count;
+        bytes += done;
+        offset += done;
+        count -= done;
     }
     return EBB_OK;
 }
@@ -107,7 +124,8 @@ static enum ebb_status file_open(struct device_memory *m, uint64_t bytes, const 
         return ebb_fail(err, EBB_EIO, "file tier: no room for %llu bytes in %s: %s",
                         (unsigned long long)size, folder, strerror(reason));
     int flags = fcntl(m->fd, F_GETFL);
-    m->is_direct = flags >= 0 && fcntl(m->fd, F_SETFL, flags | O_DIRECT) == 0;
+    if (flags >= 0)
+        (void)fcntl(m->fd, F_SETFL, flags | O_DIRECT); /* where it is not known, without */
     return EBB_OK;
 }
 

@@ -13,7 +13,6 @@ struct device_memory {
     unsigned char *slab[DEVICE_TIERS]; /* T0, host */
     uint64_t bytes[DEVICE_TIERS];
     int fd; /* of the file tier; -1: none */
-    bool is_direct;
 };
 
 void device_memory_init(struct device_memory *m);

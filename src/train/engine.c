@@ -494,9 +494,11 @@ enum ebb_status train_engine_predict(struct train_engine *e, struct train_progra
     choice = p->choice; /* the floor's plan is lent */
     choice.is_made = false;
     plan_init(&choice.plan);
-    enum ebb_status status = ways.policy && !ways.is_free && ways.budget_bytes >= floor_bytes
-                                 ? try_policy(&ways, &choice, err)
-                                 : train_choice_make(&ways, &choice, err);
+    /* without a way to give memory back a policy is not asked: the floor's games are played */
+    bool is_tried = ways.policy && !ways.is_free && ways.budget_bytes >= floor_bytes &&
+                    train_ways_options(&ways).ways != 0;
+    enum ebb_status status =
+        is_tried ? try_policy(&ways, &choice, err) : train_choice_make(&ways, &choice, err);
     *info = choice.info;
     plan_fini(&choice.plan);
     return status;
@@ -578,6 +580,8 @@ enum ebb_status train_engine_reserve(struct train_engine *e, struct ebb_error *e
     const struct device_table *d = e->device->table;
     if (e->is_reserved)
         return EBB_OK;
+    if (e->refusal.status != EBB_OK) /* half of it is there: it stays so */
+        return ebb_fail(err, e->refusal.status, "%s", e->refusal.message);
     uint64_t bytes = e->ways.budget_bytes;
     uint64_t most = longest_slab(e);
     if (bytes > most) {
@@ -585,14 +589,15 @@ enum ebb_status train_engine_reserve(struct train_engine *e, struct ebb_error *e
         for (const struct train_program *p = e->programs; p; p = p->next)
             bytes = p->choice.info.peak_bytes > bytes ? p->choice.info.peak_bytes : bytes;
     }
-    EBB_TRY(d->reserve(e->device, DEVICE_T0, bytes, err));
+    const uint64_t tiers[DEVICE_TIERS] = {bytes, e->options.host_bytes, e->options.file_bytes};
+    enum ebb_status status = EBB_OK;
+    for (int k = DEVICE_T0; k < DEVICE_TIERS && status == EBB_OK; k++)
+        if (k == DEVICE_T0 || tiers[k])
+            status = d->reserve(e->device, (enum device_tier)k, tiers[k], &e->refusal);
+    e->refusal.status = status;
     e->slab_bytes = bytes;
-    e->is_reserved = true;
-    if (e->options.host_bytes)
-        EBB_TRY(d->reserve(e->device, DEVICE_HOST, e->options.host_bytes, err));
-    if (e->options.file_bytes)
-        EBB_TRY(d->reserve(e->device, DEVICE_FILE, e->options.file_bytes, err));
-    return EBB_OK;
+    e->is_reserved = status == EBB_OK;
+    return status == EBB_OK ? EBB_OK : ebb_fail(err, status, "%s", e->refusal.message);
 }
 
 static enum ebb_status finish(void *backend, struct ebb_error *err)

@@ -39,6 +39,7 @@ struct train_engine {
     struct device *device;
     unsigned char *stage;
     bool is_reserved;
+    struct ebb_error refusal; /* of a reservation that failed */
     uint64_t slab_bytes;
     uint64_t needed_bytes;          /* largest floor of the programs refused so far */
     bool *is_table;                 /* leaf: lives in host memory, see tables.c; NULL: not known */

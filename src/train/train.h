@@ -427,8 +427,9 @@ struct train_state { /* where a trial stands, and what it cost so far */
     uint64_t budget_bytes, floor_bytes, peak_bytes, unlimited_bytes, persistent_bytes;
     uint64_t evictions, remat_ops, swapped_bytes; /* of all updates */
     uint64_t host_ops;                            /* of all updates: that the host ran */
-    uint64_t stall_ns;     /* of the compute stream, waiting for copies, in all updates */
-    uint64_t predicted_ns; /* of an update's main program, by the costs that decisions use */
+    int64_t run_updates;   /* of this process: those before a resume do not count */
+    uint64_t stall_ns;     /* of the compute stream, waiting for copies, in these updates */
+    uint64_t predicted_ns; /* of an update, with all its batches, by the costs that decisions use */
     const char *costs;     /* the profile of these costs; NULL: built in */
     const char
         *machine_costs;   /* this machine's, whether it decides or not; NULL: none was asked for */
@@ -443,7 +444,7 @@ struct train_state { /* where a trial stands, and what it cost so far */
     int64_t parameters;
     uint64_t update_ns;        /* median of the updates so far (at most the last 64) */
     uint64_t wait_ns, busy_ns; /* training: waiting for data, and everything */
-    uint64_t reserve_bytes;    /* anonymous memory of the process beyond the slab; 0 = unknown */
+    uint64_t reserve_bytes;    /* anonymous memory beyond tier 0 and host; 0 = unknown */
     /* A device with memory of its own: the most that it takes beside the budget, fixed before the first update, and
      * what it takes now, as its driver sees it; else 0. */
     uint64_t device_reserve_bytes, device_beside_bytes;

@@ -450,19 +450,17 @@ uint64_t train_machine_bytes(uint64_t known)
 static enum ebb_status check_machine(const struct train_trial *t, struct ebb_error *err)
 {
     uint64_t have = train_machine_bytes(t->options.machine_bytes);
-    if (strcmp(train_engine_bits(t->engine), "cpu") != 0) /* a device says itself what it lacks */
-        return EBB_OK;
-    struct train_state st;
+    uint64_t needed = train_engine_accounted(t->engine); /* host memory is of the same machine */
     char needs[32], has[32];
-    train_trial_state(t, &st);
-    if (st.peak_bytes <= have)
+    if (needed <= have)
         return EBB_OK;
-    ebb_format_bytes(st.peak_bytes, needs, sizeof needs);
+    ebb_format_bytes(needed, needs, sizeof needs);
     ebb_format_bytes(have, has, sizeof has);
     return ebb_fail(err, EBB_ENOMEM,
                     "model %s takes %s in this training, the machine has %s: give a memory budget "
-                    "('ebb explain' tells the least that is possible)",
-                    t->net.model->name, needs, has);
+                    "('ebb explain' tells the least that is possible)%s",
+                    t->net.model->name, needs, has,
+                    t->config.host_bytes ? ", less of memory.host, or room in memory.file" : "");
 }
 
 /* Budget and host as parts of the machine. */
@@ -703,6 +701,12 @@ const char *train_trial_bad_sample(const struct train_trial *t, size_t i)
     return data_bad_name(t->set, i);
 }
 
+static uint64_t predicted_ns(const struct train_program_info *info)
+{
+    const struct exec_report *r = &info->report;
+    return r->device_ns > r->clock_ns ? r->device_ns : r->clock_ns;
+}
+
 void train_trial_state(const struct train_trial *t, struct train_state *state)
 {
     const struct train_program_info *main = train_program_info(t->main.program);
@@ -735,8 +739,10 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
     state->costs = !goes_by ? NULL : t->config.costs ? t->config.costs : t->machine_costs;
     state->machine_costs = t->machine_costs;
     state->machine_known = t->machine_known;
-    state->predicted_ns = main->report.device_ns > main->report.clock_ns ? main->report.device_ns
-                                                                         : main->report.clock_ns;
+    state->predicted_ns = (uint64_t)t->config.accumulate * predicted_ns(main);
+    if (t->has_apply)
+        state->predicted_ns += predicted_ns(train_program_info(t->apply.program));
+    state->run_updates = (int64_t)t->time_count;
     state->overhead = main->overhead;
     state->below_bytes = train_engine_below(t->engine);
     state->warm_below_bytes = t->warm_bytes;
@@ -759,8 +765,8 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
         tell_sight(t, state);
     state->device_reserve_bytes = train_engine_reserved(t->engine);
     state->device_beside_bytes = train_engine_beside(t->engine);
-    uint64_t anonymous = train_anonymous_bytes();
-    state->reserve_bytes = anonymous > state->peak_bytes ? anonymous - state->peak_bytes : 0;
+    uint64_t anonymous = train_anonymous_bytes(), planned = train_engine_accounted(t->engine);
+    state->reserve_bytes = anonymous > planned ? anonymous - planned : 0;
 }
 
 enum ebb_status train_trial_floor(struct train_trial *t, uint64_t *floor_bytes,

@@ -209,6 +209,21 @@ TEST(floor__is_accepted_and_refused_below)
     CHECK_EQ(train(&options, false, &other, &err), EBB_EBUDGET);
 }
 
+TEST(reservations__that_failed_are_not_there)
+{
+    struct ebb_error err = {0};
+    struct train_engine *engine = NULL;
+    struct train_engine_options options = {
+        .threads = 1, .budget_bytes = 1 << 20, .file_bytes = 4096, .file_path = "/no/such/folder"};
+    CHECK_OK(train_engine_create(&engine, &options, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        err.message[0] = '\0';
+        CHECK_EQ(train_engine_reserve(engine, &err), EBB_EIO);
+        CHECK(strstr(err.message, "/no/such/folder") != NULL);
+    }
+    train_engine_destroy(engine);
+}
+
 TEST(unknown_policies__are_refused)
 {
     struct ebb_error err;

@@ -302,6 +302,66 @@ TEST(weights__export_and_import)
     train_trial_destroy(trial);
 }
 
+TEST(state__tells_whole_updates_of_this_run)
+{
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    struct train_state one, four, later;
+    char dir[256];
+    configure(&net, &config, 1);
+    struct train_trial *trial = make(&config);
+    train_trial_state(trial, &one);
+    train_trial_destroy(trial);
+    CHECK(one.predicted_ns > 0);
+    configure(&net, &config, 4);
+    trial = make(&config);
+    train_trial_state(trial, &four);
+    CHECK(four.predicted_ns > 3 * one.predicted_ns);
+    CHECK(four.predicted_ns < 6 * one.predicted_ns);
+    batches(trial, 8, &(struct train_batch){0});
+    snprintf(dir, sizeof dir, "%s/told", folder);
+    CHECK_EQ(mkdir(dir, 0777), 0);
+    CHECK_OK(train_trial_save(trial, dir, &err), &err);
+    train_trial_destroy(trial);
+    trial = make(&config);
+    CHECK_OK(train_trial_load(trial, dir, TRAIN_RESUME, &err), &err);
+    batches(trial, 4, &(struct train_batch){0});
+    train_trial_state(trial, &later);
+    CHECK_EQ(later.updates, 3);
+    CHECK_EQ(later.run_updates, 1);
+    train_trial_destroy(trial);
+}
+
+/* Host memory is memory of the same machine. */
+TEST(machine__must_have_what_lives_in_the_host)
+{
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    struct train_options options = {.makes_data = true};
+    struct train_state state;
+    struct train_trial *trial = NULL;
+    uint64_t floor_bytes;
+    configure(&net, &config, 1);
+    config.host_bytes = 1 << 22;
+    trial = make(&config);
+    CHECK_OK(train_trial_floor(trial, &floor_bytes, &err), &err);
+    train_trial_destroy(trial);
+    config.budget_bytes = floor_bytes + 4096;
+    trial = make(&config);
+    train_trial_state(trial, &state);
+    CHECK(state.below_bytes > 0);
+    train_trial_destroy(trial);
+    trial = NULL;
+    options.machine_bytes = state.peak_bytes + state.below_bytes - 1;
+    CHECK_EQ(train_trial_create(&trial, &config, &options, &err), EBB_ENOMEM);
+    CHECK(strstr(err.message, "memory.host") != NULL);
+    options.machine_bytes = state.peak_bytes + config.host_bytes;
+    CHECK_OK(train_trial_create(&trial, &config, &options, &err), &err);
+    train_trial_destroy(trial);
+}
+
 /* A trial whose state lives in a file, which is cut short behind its first update. */
 static struct train_trial *make_broken(void)
 {
