@@ -303,7 +303,8 @@ static enum ebb_status flip_in(struct unified *u, double slack, struct ebb_error
 /* Single decisions of the games by which the best was found. */
 static enum ebb_status flip_best(struct unified *u, struct ebb_error *err)
 {
-    if (!u->is_found || u->tiers->fates || !planner_has_tiers(u->tiers) ||
+    if (!u->is_found || u->tiers->fates ||
+        (!planner_has_tiers(u->tiers) && u->trace->op_count > SMALL_OPS) ||
         exec_overhead(u->report) < PLANNER_ALL_HIDDEN ||
         (u->tiers->homes && u->trace->op_count > SOME_OPS))
         return EBB_OK;
