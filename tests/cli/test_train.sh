@@ -373,6 +373,15 @@ expect 0 "$ebb" explain gpt.yaml
 [[ $out == *"What would help most:"* && $out == *"activations"* ]] || fail "explain: $out"
 expect 0 "$ebb" explain gpt.yaml --json
 [ "$(value floor_bytes)" = "$floor" ] || fail "explain names another floor: $(value floor_bytes)"
+expect 0 "$ebb" explain gpt.yaml --json --quick
+[ "$(value floor_bytes)" = "$floor" ] && [[ $out == *'"budgets": []'* && $out != *managed* ]] || fail "explain --quick: $out"
+expect 0 "$ebb" explain gpt.yaml --json --quick --budget "$floor"
+[[ $out == *'"budgets": []'* && $out == *'"managed": {'* ]] || fail "explain --quick --budget: $out"
+expect 0 "$ebb" explain gpt.yaml --json --seconds 0.000001
+[[ $out == *'"budgets": []'* ]] || fail "explain without time predicts: $out"
+expect 0 "$ebb" explain gpt.yaml --quick --no-chart
+[[ $out != *"Predicted time"* && $out == *"What would help most:"* ]] || fail "explain --quick: $out"
+expect 2 "$ebb" explain gpt.yaml --quick --policy lru
 expect 0 "$ebb" explain gpt.yaml --json --set 'data={name: text, train_files: [gone.txt]}'
 [[ $err == *"note: "*"gone.txt"* ]] || fail "explain without the data: $err"
 # of a trace file: what it says of the experiment behind it
