@@ -329,23 +329,47 @@ static void name_op(const struct train_choice *c, char *text, size_t size)
                  *label ? " " : "", label);
 }
 
+/* Persistent bytes in tier 0; *optimizer: of those, what only updates read. */
+static enum ebb_status near_bytes(const struct trace *t, const struct plan_homes *homes,
+                                  uint64_t *all, uint64_t *optimizer, struct ebb_error *err)
+{
+    uint64_t *base, ignored;
+    bool *is_read;
+    *all = *optimizer = 0;
+    EBB_TRY(ebb_new(&base, (size_t)t->storage_count + 1, sizeof *base + sizeof *is_read, err));
+    is_read = (bool *)(base + t->storage_count + 1);
+    for (uint32_t o = 0; o < t->op_count; o++)
+        for (uint32_t i = 0; i < t->ops[o].input_count && t->ops[o].phase != TRACE_UPDATE; i++)
+            is_read[t->tensors[t->inputs[t->ops[o].input_first + i]].storage] = true;
+    enum ebb_status status = plan_base_layout(t, homes, base, &ignored, err);
+    for (uint32_t s = 0; s < t->storage_count && status == EBB_OK; s++) {
+        uint64_t bytes = base[s] != PLAN_NOWHERE ? plan_round(t->storages[s].bytes) : 0;
+        *all += bytes;
+        *optimizer += is_read[s] ? 0 : bytes;
+    }
+    ebb_free(base);
+    return status;
+}
+
 static enum ebb_status refuse(const struct train_ways *w, const struct train_choice *c,
                               struct ebb_error *err)
 {
     char where[200], least[32];
+    uint64_t near = 0, optimizer;
     name_op(c, where, sizeof where);
     ebb_format_bytes(c->info.floor_bytes, least, sizeof least);
-    return ebb_fail(
-        err, EBB_EBUDGET,
-        "a budget of %llu bytes is too small for %s: the least it can run in is %llu "
-        "bytes, %s (%llu of them weights and other state)%s%s",
-        (unsigned long long)w->asked_bytes, c->trace->name, (unsigned long long)c->info.floor_bytes,
-        least, (unsigned long long)c->info.persistent_bytes, where,
-        w->demands & PLANNER_NOTHING_AGAIN ? ", since use_ckp: false forbids to recompute"
-        : c->fates                         ? ", since use_ckp: true keeps block inputs"
-        : w->demands & PLANNER_NO_COPIES
-            ? ", since with_activation_offload: false forbids to copy activations"
-            : ". A smaller batch, or memory below it (--host, --file), needs less");
+    EBB_TRY(near_bytes(c->trace, &c->least.homes, &near, &optimizer, err));
+    return ebb_fail(err, EBB_EBUDGET,
+                    "a budget of %llu bytes is too small for %s: the least it can run in is %llu "
+                    "bytes, %s (%llu of them weights and other state)%s%s",
+                    (unsigned long long)w->asked_bytes, c->trace->name,
+                    (unsigned long long)c->info.floor_bytes, least, (unsigned long long)near, where,
+                    w->demands & PLANNER_NOTHING_AGAIN
+                        ? ", since use_ckp: false forbids to recompute"
+                    : c->fates ? ", since use_ckp: true keeps block inputs"
+                    : w->demands & PLANNER_NO_COPIES
+                        ? ", since with_activation_offload: false forbids to copy activations"
+                        : ". A smaller batch, or memory below it (--host, --file), needs less");
 }
 
 /* One of the floor's games at this budget, with lower tiers or without. */
@@ -456,28 +480,6 @@ static enum ebb_status choose_in(const struct train_ways *w, struct train_choice
 }
 
 /* ---- how much state may be near ---------------------------------------------------------------- */
-
-/* Persistent bytes in tier 0; *optimizer: of those, what only updates read. */
-static enum ebb_status near_bytes(const struct trace *t, const struct plan_homes *homes,
-                                  uint64_t *all, uint64_t *optimizer, struct ebb_error *err)
-{
-    uint64_t *base, ignored;
-    bool *is_read;
-    *all = *optimizer = 0;
-    EBB_TRY(ebb_new(&base, (size_t)t->storage_count + 1, sizeof *base + sizeof *is_read, err));
-    is_read = (bool *)(base + t->storage_count + 1);
-    for (uint32_t o = 0; o < t->op_count; o++)
-        for (uint32_t i = 0; i < t->ops[o].input_count && t->ops[o].phase != TRACE_UPDATE; i++)
-            is_read[t->tensors[t->inputs[t->ops[o].input_first + i]].storage] = true;
-    enum ebb_status status = plan_base_layout(t, homes, base, &ignored, err);
-    for (uint32_t s = 0; s < t->storage_count && status == EBB_OK; s++) {
-        uint64_t bytes = base[s] != PLAN_NOWHERE ? plan_round(t->storages[s].bytes) : 0;
-        *all += bytes;
-        *optimizer += is_read[s] ? 0 : bytes;
-    }
-    ebb_free(base);
-    return status;
-}
 
 static bool has_caps(const struct train_ways *w)
 {
@@ -601,9 +603,9 @@ static enum ebb_status choose_on_host(const struct train_ways *w, struct train_c
         status = ebb_fail(err, EBB_EBUDGET,
                           "use_hybrid_adam: false keeps all state of %s, %llu bytes, in host "
                           "memory, with the gradients that are on their way: a host of %llu bytes, "
-                          "or a budget of %llu, is too small",
+                          "or the budget, is too small",
                           c->trace->name, (unsigned long long)c->info.persistent_bytes,
-                          (unsigned long long)w->host_bytes, (unsigned long long)w->asked_bytes);
+                          (unsigned long long)w->host_bytes);
     return status;
 }
 

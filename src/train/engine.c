@@ -555,6 +555,11 @@ const struct trace *train_program_trace(const struct train_program *p)
     return p->trace;
 }
 
+const struct trace *train_program_near(const struct train_program *p)
+{
+    return trace_of(p);
+}
+
 const struct plan *train_program_plan(const struct train_program *p)
 {
     return train_plan_of(p);

@@ -96,6 +96,8 @@ enum ebb_status train_engine_add(struct train_engine *engine, struct trace *trac
 uint64_t train_engine_needed(const struct train_engine *engine); /* 0: nothing was refused */
 const struct train_program_info *train_program_info(const struct train_program *program);
 const struct trace *train_program_trace(const struct train_program *program);
+/* As tier 0 sees it: tables that live in host memory have no bytes. */
+const struct trace *train_program_near(const struct train_program *program);
 const struct plan *train_program_plan(const struct train_program *program); /* borrowed */
 enum ebb_status train_engine_floor(struct train_engine *engine, struct train_program *program,
                                    uint64_t *floor_bytes, struct ebb_error *err);

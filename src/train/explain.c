@@ -14,14 +14,15 @@ const char *const train_kind_names[TRAIN_KINDS] = {"weights",     "optimizer", "
 
 struct walk {
     const struct trace *t;
-    uint8_t *kind;  /* per storage */
-    uint8_t *is_in; /* per storage */
+    const struct trace *near; /* the same; tables in host memory have no bytes */
+    uint8_t *kind;            /* per storage */
+    uint8_t *is_in;           /* per storage */
     uint64_t now[TRAIN_KINDS];
 };
 
 static uint64_t size_of(const struct walk *w, uint32_t storage)
 {
-    return plan_round(w->t->storages[storage].bytes);
+    return plan_round(w->near->storages[storage].bytes);
 }
 
 /* By the trace alone: leaves that are kept are weights, or states if only updates read them. */
@@ -240,7 +241,7 @@ enum ebb_status train_trial_explain(const struct train_trial *trial, struct ebb_
 {
     const struct trace *t = train_trial_trace(trial);
     struct train_explained out = {0};
-    struct walk w = {.t = t};
+    struct walk w = {.t = t, .near = train_program_near(trial->main.program)};
     enum ebb_status status = ebb_new(&w.kind, t->storage_count, 1, err);
     EBB_THEN(status, ebb_new(&w.is_in, t->storage_count, 1, err));
     EBB_THEN(status, explain(trial, &w, arena, &out, err));
@@ -359,7 +360,7 @@ enum ebb_status train_trial_managed(const struct train_trial *trial, struct ebb_
 {
     const struct trace *t = train_trial_trace(trial);
     struct train_managed out = {0};
-    struct walk w = {.t = t};
+    struct walk w = {.t = t, .near = train_program_near(trial->main.program)};
     enum ebb_status status = ebb_new(&w.kind, t->storage_count, 1, err);
     EBB_THEN(status, ebb_new(&w.is_in, t->storage_count, 1, err));
     EBB_THEN(status, manage(trial, &w, arena, &out, err));
