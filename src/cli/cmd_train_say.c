@@ -23,6 +23,14 @@ static void json_metrics(struct ebb_json_writer *w, const struct train_metrics *
     ebb_jsonw_object_end(w);
 }
 
+/* Parameters over what tier 0 took and the others were given. */
+static double per_gb(const struct cli_train_session *s, const struct train_state *st)
+{
+    const struct train_config *c = &s->file->config;
+    double bytes = (double)st->peak_bytes + (double)c->host_bytes + (double)c->file_bytes;
+    return bytes > 0 ? (double)st->parameters / (bytes / 1e9) : 0;
+}
+
 void cli_train_json(const struct cli_train_session *s, const struct train_state *st,
                     const char *hash)
 {
@@ -68,6 +76,8 @@ void cli_train_json(const struct cli_train_session *s, const struct train_state 
         ebb_jsonw_key_uint(w, "device_beside_bytes", st->device_beside_bytes);
     }
     ebb_jsonw_key_uint(w, "reserve_bytes", st->reserve_bytes);
+    ebb_jsonw_key_int(w, "parameters", st->parameters);
+    ebb_jsonw_key_double(w, "parameters_per_gb", per_gb(s, st));
     ebb_jsonw_key_int(w, "threads", st->threads);
     if (st->bad_samples)
         ebb_jsonw_key_uint(w, "bad_samples", st->bad_samples);
@@ -109,6 +119,9 @@ void cli_train_summary(const struct cli_train_session *s, const struct train_sta
            "time waiting for data\n",
            bytes_text(st->reserve_bytes, a, sizeof a), bytes_text(st->buffer_bytes, b, sizeof b),
            st->busy_ns ? 100.0 * (double)st->wait_ns / (double)st->busy_ns : 0.0);
+    if (s->file->config.host_bytes || s->file->config.file_bytes)
+        printf("  tiers     %s of state below the device; %.4g million parameters per GB of all\n",
+               bytes_text(st->below_bytes, a, sizeof a), per_gb(s, st) / 1e6);
     if (st->device_reserve_bytes)
         printf("  device    %s beside the budget at the end, reserve %s%s\n",
                bytes_text(st->device_beside_bytes, a, sizeof a),
