@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -287,6 +288,24 @@ enum ebb_status ebb_file_mkdirs(const char *path, struct ebb_error *err)
         code = file_mkdir(copy);
     ebb_free(copy);
     return code ? file_fail(err, "make directory", path, code) : EBB_OK;
+}
+
+int ebb_file_unnamed(const char *folder)
+{
+    char path[PATH_MAX];
+    if (!folder || !*folder)
+        folder = getenv("TMPDIR");
+    if (!folder || !*folder)
+        folder = "/tmp";
+    int n = snprintf(path, sizeof path, "%s/ebb-unnamed-XXXXXX", folder);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = mkostemp(path, O_CLOEXEC); /* O_TMPFILE is not known everywhere */
+    if (fd >= 0)
+        unlink(path);
+    return fd;
 }
 
 bool ebb_write_all(int fd, const void *data, size_t n)

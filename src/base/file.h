@@ -45,6 +45,9 @@ void ebb_file_out_abort(struct ebb_file_out *out);
 
 /* All n bytes to a descriptor; false with errno when it takes no more. */
 bool ebb_write_all(int fd, const void *data, size_t n);
+/* A file without a name, gone when it is closed, in the folder; NULL or "": in $TMPDIR, else in
+ * /tmp. -1 and errno when it cannot be made. */
+int ebb_file_unnamed(const char *folder);
 /* The next n bytes; false with errno when there are fewer (then EIO) or they cannot be read. */
 bool ebb_read_all(int fd, void *data, size_t n);
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/heap.h"
 
 void device_memory_init(struct device_memory *m)
@@ -101,23 +102,14 @@ static enum ebb_status file_copy(const struct device_memory *m, unsigned char *b
     return EBB_OK;
 }
 
-/* A file without a name: gone when the process is. */
 static enum ebb_status file_open(struct device_memory *m, uint64_t bytes, const char *folder,
                                  struct ebb_error *err)
 {
-    char path[4096];
-    if (!folder || !*folder)
-        folder = getenv("TMPDIR");
-    if (!folder || !*folder)
-        folder = "/tmp";
-    int n = snprintf(path, sizeof path, "%s/ebb-tier-XXXXXX", folder);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return ebb_fail(err, EBB_EINPUT, "file tier: path too long: %s", folder);
-    m->fd = mkostemp(path, O_CLOEXEC);
+    m->fd = ebb_file_unnamed(folder);
+    folder = folder && *folder ? folder : "the folder of temporary files";
     if (m->fd < 0)
         return ebb_fail(err, EBB_EIO, "file tier: cannot create a file in %s: %s", folder,
                         strerror(errno));
-    unlink(path);
     uint64_t size = (bytes + DEVICE_BLOCK - 1) / DEVICE_BLOCK * DEVICE_BLOCK;
     int reason = posix_fallocate(m->fd, 0, (off_t)size);
     if (reason)

@@ -1,7 +1,5 @@
 /* leaves.c - bytes of persistent leaves between runs: in, out, and to other homes. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -162,11 +160,19 @@ static enum ebb_status spill(struct train_engine *e, int fd, bool is_back, struc
     return status;
 }
 
+enum ebb_status train_engine_can_lift(struct train_engine *e, struct ebb_error *err)
+{
+    int fd = ebb_file_unnamed(e->file_path);
+    if (fd < 0)
+        return cannot_spill(err);
+    close(fd);
+    return EBB_OK;
+}
+
 enum ebb_status train_engine_lift_cap(struct train_engine *e, struct ebb_error *err)
 {
-    const char *folder = e->file_path ? e->file_path : getenv("TMPDIR");
     e->ways.state_cap = UINT64_MAX;
-    int fd = open(folder ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int fd = ebb_file_unnamed(e->file_path);
     if (fd < 0)
         return cannot_spill(err);
     enum ebb_status status = spill(e, fd, false, err);

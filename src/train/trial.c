@@ -535,6 +535,8 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
         EBB_TRY(train_monitor_start(&t->monitor, err));
     }
     EBB_TRY(train_engine_reserve(t->engine, err));
+    if (t->is_warm)
+        EBB_TRY(train_engine_can_lift(t->engine, err));
     if (t->set)
         EBB_TRY(train_stage(t, err));
     EBB_TRY(initialize(t, err));

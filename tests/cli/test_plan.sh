@@ -90,6 +90,14 @@ for more in "" "--chart $dir/none.svg"; do
 done
 "$ebb" plan "$dir/exp.trace" -p floor --ratio 0.6 --host-bytes 1MiB --link host=2 -o "$dir/low.plan" >/dev/null || fail "no plan with copies"
 "$ebb" plan show "$dir/low.plan" --trace "$dir/exp.trace" >/dev/null || fail "a plan with copies is not shown"
+# it tells tiers, and the time that copies take: that of the planner
+"$ebb" plan show "$dir/low.plan" --trace "$dir/exp.trace" | grep -q " send .* in host memory at " || fail "no tier of a copy"
+"$ebb" plan "$dir/exp.trace" -p belady -r 0.9 --host 64MiB --link host=0.01 --json -o "$dir/slow.plan" >"$dir/row" || fail "no plan over a slow link"
+want=$(sed -E 's/.*"overhead": ([0-9]+\.[0-9]{0,4}).*/\1/' "$dir/row")
+shown=$("$ebb" plan show "$dir/slow.plan" --trace "$dir/exp.trace" --link host=0.01 | tail -n 1)
+[[ $shown == *"with them overhead $want"* ]] || fail "planned: overhead $want, shown: $shown"
+"$ebb" plan show "$dir/slow.plan" --trace "$dir/exp.trace" --link file=1 >/dev/null 2>"$dir/err"
+[ $? = 2 ] && grep -q "add --link host=GB/s" "$dir/err" || fail "copies over no link: $(cat "$dir/err")"
 # steps behind the last op that runs
 "$ebb" plan show "$dir/low.plan" --trace "$dir/exp.trace" --chart "$dir/low.svg" || fail "a plan with copies is not drawn"
 awk '/^send/ && !done { $4 = "@4611686018427387648"; done = 1 } { print }' "$dir/low.plan" >"$dir/far.plan"

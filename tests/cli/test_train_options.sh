@@ -85,6 +85,10 @@ is state_below_bytes -eq 0 "no ratio"
 trained --budget "$budget" --host 8MiB --warmup_gpu_chunk_mem_ratio 0.25
 is warmup_below_bytes -ge $((state - budget / 4)) "state in update 1"
 is state_below_bytes -eq 0 "state after update 1"
+# meanwhile state waits in a file without a name: in any folder, and who has none says so before update 1
+TMPDIR= trained --budget "$budget" --host 8MiB --warmup_gpu_chunk_mem_ratio 0.25
+TMPDIR=/no/such/folder expect 1 "$ebb" train gpt.yaml --json --updates 1 --budget "$budget" --host 8MiB --warmup_gpu_chunk_mem_ratio 0.25 --checkpoint spilled
+contains err "state cannot wait in a file while it moves"
 trained --budget "$budget" --host 8MiB --warmup_gpu_chunk_mem_ratio 0.25 --with_static_partition
 is state_below_bytes -ge $((state - budget / 4)) "static partition"
 trained --budget "$budget" --file 8MiB --warmup_gpu_chunk_mem_ratio 0 --with_static_partition

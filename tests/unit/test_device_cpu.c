@@ -186,7 +186,7 @@ TEST(sync__waits_for_all_streams_behind_a_failure)
     struct ebb_error err = {0};
     struct device *d = make(SLAB, SLAB, &err);
     struct slow work = {false, false};
-    CHECK_EQ(test_cut_files("ebb-tier-"), 1);
+    CHECK_EQ(test_cut_files("ebb-unnamed-"), 1);
     CHECK_OK(device_cpu.launch_below(d, slow, &work, 5, &err), &err);
     while (!atomic_load(&work.has_begun)) /* behind a failure nothing begins */
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);

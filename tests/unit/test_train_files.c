@@ -382,7 +382,7 @@ static struct train_trial *make_broken(void)
     batches(trial, 1, &(struct train_batch){0});
     train_trial_state(trial, &state);
     CHECK(state.below_bytes > 0);
-    CHECK_EQ(test_cut_files("ebb-tier-"), 1);
+    CHECK_EQ(test_cut_files("ebb-unnamed-"), 1);
     return trial;
 }
 
