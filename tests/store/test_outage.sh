@@ -26,12 +26,13 @@ clean_up() {
     [ -z "$weather" ] || kill $weather 2> /dev/null
     stop_proxy
 }
-# Objects of checkpoints and event files. A submission that an outage interrupts cannot remove what it tried the store with
-# (VALIDATE.txt), and of a session whose first answer was cut only the server of gcs knows.
+# Objects of checkpoints (known.txt has their names) and event files. A submission that an outage interrupts cannot remove all that
+# it tried the store with, and of a session whose first answer was cut only the server of gcs knows.
 left() { second "$kind" list > names.txt && /usr/bin/python3 -c "
 names = [n for n in open('names.txt').read().splitlines() if n != 'upload']
-tried = {n.split('/')[0] for n in names if n.endswith('/VALIDATE.txt')}
-print(*[n for n in names if n.split('/')[0] not in tried])"; }
+known, tries = set(open('known.txt').read().split()), {'VALIDATE.txt', 'manifest.json', 'metadata.json'}
+parts = lambda n: (n.split('/')[0].strip('.').replace('.tmp', ''), n.split('/', 1)[-1])
+print(*[n for n in names if parts(n)[0] in known or parts(n)[1] not in tries])"; }
 restarts() { "$ebb" experiment list-trials "$1" --json | field "sum(t['restarts'] for t in x['trials'])"; }
 states() { "$ebb" experiment list-checkpoints "$1" --json | field "sorted(set(c['state'] for c in x['checkpoints']) - {'DELETED'})"; }
 mkdir big && sed 's/^                json.dump.*/&\n            with open(os.path.join(work.directory, "large"), "wb") as f:\n                f.write(os.urandom(int(os.environ["SIZE"])))/' \
@@ -108,10 +109,12 @@ while [ "$(date +%s)" -lt $end ]; do
 done
 wait $weather
 weather=
+: > known.txt
 for id in $("$ebb" experiment list --all --json | field "' '.join(str(e['id']) for e in x['experiments'])"); do
     for one in $("$ebb" experiment list-checkpoints "$id" --json | field "' '.join(c['uuid'] for c in x['checkpoints'] if c['state'] == 'COMPLETED')"); do
         second "$kind" compare "$one" || fail "$kind, seed $seed: $one is COMPLETED and not whole"
     done
+    "$ebb" experiment list-checkpoints "$id" --json | field "' '.join(c['uuid'] for c in x['checkpoints'])" >> known.txt
     timeout 100 "$ebb" experiment delete "$id" --yes > out.txt 2>&1 || fail "$kind, seed $seed, delete $id: $(cat out.txt)"
 done
 names=$(left) || fail "$kind: the second client cannot list"
