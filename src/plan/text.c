@@ -134,7 +134,7 @@ static size_t next_word(struct reader *r, const char **word)
 
 static bool at_line_end(const struct reader *r)
 {
-    return r->used == r->length;
+    return r->used == r->length && (r->used == 0 || r->text[r->used - 1] != ' ');
 }
 
 static bool is_word(const char *word, size_t n, const char *expected)

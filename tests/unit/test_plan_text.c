@@ -63,6 +63,7 @@ TEST(read__refuses_with_the_line)
     refuses("", "p:1: the file ends early");
     refuses("ebb-plan 3\n", "p:1: not a plan file");
     refuses(HEAD "steps 1\nsend 0 1 @0\nend\n", "p:7: the line goes on");
+    refuses(HEAD "steps 1\nrun 0 \nend\n", "p:7: the line goes on");
     refuses(HEAD "steps 1\nrun 0\n", "p:8: the file ends early");
     refuses(HEAD "steps 1\nrun 0\nrun 1\nend\n", "p:8: expected 'end'");
     refuses(HEAD "steps 1\nrun 0\nend\n\n", "text after 'end'");
