@@ -77,12 +77,13 @@ static void print_sweep(const struct explain_view *v)
         cli_table_cell(table, "%s", ebb_format_bytes(v->budgets[b], text, sizeof text));
         cli_table_cell(table, "%.0f%%",
                        100.0 * (double)v->budgets[b] / (double)v->st.unlimited_bytes);
-        for (size_t p = 0; p < v->policy_count; p++)
-            cli_table_cell(table,
-                           !v->is_done[p][b]      ? ""
-                           : v->cells[p][b].is_ok ? "%.3fx"
-                                                  : "-",
-                           v->cells[p][b].overhead);
+        for (size_t p = 0; p < v->policy_count; p++) {
+            bool is_known = v->is_done[p][b] && v->cells[p][b].is_ok;
+            if (is_known)
+                cli_table_cell(table, "%.3fx", v->cells[p][b].overhead);
+            else
+                cli_table_cell(table, "%s", v->is_done[p][b] ? "-" : "");
+        }
         if (!explain_has_tiers(v))
             continue;
         const struct train_prediction *first = &v->cells[0][b];
