@@ -88,8 +88,10 @@ static void make_run(struct maker *m, const struct plan_step *from, struct image
                                        op->workspace_bytes ? address(image, from->offset) : NULL);
     image->launches[step->launch] = exec_launch_make(image->p, &image->o, &call);
     step->has_work = extra > 0;
-    if (top->is_leaf)
+    if (top->is_leaf && plan_walk_fate(&m->walk, top->output_first, 0) == PLAN_FILLED)
         make_leaf(m, top, step);
+    else if (top->is_leaf) /* nobody wants it: there is no place for it */
+        image->launches[step->launch].work = NULL;
     step->is_again = m->walk.run_counts[from->index] > 0;
     struct exec_report *r = &image->report;
     r->clock_ns += op->cost;

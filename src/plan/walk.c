@@ -226,11 +226,6 @@ static enum ebb_status walk_run(struct plan_walk *walk, size_t at, uint32_t op,
         const struct trace_tensor *t = &trace->tensors[o->output_first + i];
         struct plan_residence *r = &walk->storages[t->storage];
         enum plan_fate fate = plan_walk_fate(walk, o->output_first + i, 0);
-        if (o->is_leaf && fate != PLAN_FILLED && trace->storages[t->storage].bytes > 0)
-            return ebb_fail(err, EBB_EINPUT,
-                            "plan: step %zu: leaf %" PRIu32 " (%s) has no place for storage "
-                            "%" PRIu32,
-                            at, op, op_name(walk, op), t->storage);
         if (fate == PLAN_FILLED || fate == PLAN_WRITTEN) {
             r->is_filled = true;
             r->version = t->version;

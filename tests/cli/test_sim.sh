@@ -148,11 +148,11 @@ refused ">= 0, <= " --limit -1
 refused "allowed: 0, or" --limit 0.5
 refused ">= 1, <= " --jobs 0
 refused ">= 1, <= " --repeat 0
-refused ">= 1e-06, <= " --copy-rate 0
+refused "a number >= 0.0001, <= " --copy-rate 0
 refused ">= 0, <= " --seed -1
 refused "needs --host BYTES" --host-rate 5
 refused "--link needs --host BYTES or --file BYTES" --link host=5
-refused "allowed: host=GB/s, file=GB/s, with rates > 0" --host 1MiB --link disk=5
+refused "allowed: host=GB/s, file=GB/s, with rates >= 1e-4, <= 1e12" --host 1MiB --link disk=5
 refused "--host-rate does nothing beside --link" --host 1MiB --link host=5 --host-rate 5
 refused "needs --file BYTES" --file-rate 5
 refused "needs --host BYTES or --file BYTES" --latency 5

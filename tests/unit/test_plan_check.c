@@ -206,8 +206,6 @@ TEST(check__refuses_what_cannot_run)
     const struct plan_step leaf[] = {STEP_PLACE(0), STEP_RUN(0), STEP_DROP(0), STEP_PLACE(0),
                                      STEP_RUN(0)};
     refuses(leaf, COUNT(leaf), "may run once");
-    const struct plan_step nowhere[] = {STEP_RUN(0)};
-    refuses(nowhere, COUNT(nowhere), "leaf 0 (x) has no place for storage 0");
     const struct plan_step act[] = {{.act = 17, .index = 0}};
     refuses(act, COUNT(act), "unknown act");
     const struct plan_step fetch[] = {STEP_PLACE(0), STEP_COPY(PLAN_FETCH, 0, 1)};
