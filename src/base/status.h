@@ -60,7 +60,7 @@ enum ebb_status ebb_no_memory(struct ebb_error *err, size_t bytes);
     } while (0)
 
 /* The end of a function that makes an object: all went well, and it is the caller's, or it goes. A
- * value:
+ * value; `status` is a variable, it is looked at twice:
  *     return EBB_HAND_OUT(status, program, p, exec_program_destroy);                              */
 #define EBB_HAND_OUT(status, out, object, destroy)                                                 \
     ((status) == EBB_OK ? (void)(*(out) = (object)) : destroy(object), (status))

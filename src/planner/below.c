@@ -36,12 +36,6 @@ static uint32_t first_of(const struct below *b, uint32_t storage)
     return storage;
 }
 
-static const struct trace_tensor *input_of(const struct trace *t, const struct trace_op *op,
-                                           uint32_t k)
-{
-    return &t->tensors[t->inputs[op->input_first + k]];
-}
-
 /* It writes state in place and nothing else; what scales a gradient in place is the device's. */
 static bool is_update(const struct below *b, uint32_t op)
 {
@@ -78,8 +72,8 @@ static void find_groups(struct below *b)
             b->is_written[t->tensors[op->output_first + k].storage] = true;
         }
         for (uint32_t k = 0; k < op->input_count; k++)
-            if (b->is_written[input_of(t, op, k)->storage])
-                join(b, one, input_of(t, op, k)->storage);
+            if (b->is_written[trace_input_of(t, op, k)->storage])
+                join(b, one, trace_input_of(t, op, k)->storage);
     }
 }
 
@@ -100,8 +94,8 @@ static void judge_groups(struct below *b)
         const struct trace_op *op = &t->ops[o];
         bool is_own = is_update(b, o);
         for (uint32_t k = 0; k < op->input_count && !is_own; k++)
-            if (input_of(t, op, k)->version > 0)
-                b->is_possible[first_of(b, input_of(t, op, k)->storage)] = false;
+            if (trace_input_of(t, op, k)->version > 0)
+                b->is_possible[first_of(b, trace_input_of(t, op, k)->storage)] = false;
     }
 }
 
@@ -131,7 +125,7 @@ static void choose(struct below *b, double part, size_t *count)
 static bool is_first(const struct trace *t, const struct trace_op *op, uint32_t k)
 {
     for (uint32_t j = 0; j < k; j++)
-        if (input_of(t, op, j)->storage == input_of(t, op, k)->storage)
+        if (trace_input_of(t, op, j)->storage == trace_input_of(t, op, k)->storage)
             return false;
     return true;
 }
@@ -142,7 +136,7 @@ static enum ebb_status send_inputs(struct below *b, const struct plan_walk *walk
 {
     const struct trace *t = b->trace;
     for (uint32_t k = 0; k < t->ops[op].input_count; k++) {
-        const struct trace_tensor *in = input_of(t, &t->ops[op], k);
+        const struct trace_tensor *in = trace_input_of(t, &t->ops[op], k);
         uint32_t copy = walk->storages[in->storage].copy[PLAN_HOST];
         if (!is_first(t, &t->ops[op], k) || copy == in->version + 1)
             continue;
@@ -163,7 +157,7 @@ static enum ebb_status forget_inputs(struct below *b, const uint32_t *last, uint
 {
     const struct trace *t = b->trace;
     for (uint32_t k = 0; k < t->ops[op].input_count; k++) {
-        uint32_t s = input_of(t, &t->ops[op], k)->storage;
+        uint32_t s = trace_input_of(t, &t->ops[op], k)->storage;
         if (last[s] != op + 1 || !b->is_lent[s])
             continue;
         b->is_lent[s] = false;
@@ -184,7 +178,7 @@ static enum ebb_status rewrite(struct below *b, struct plan *to, struct ebb_erro
         const struct plan_step *s = &b->plan->steps[i];
         for (uint32_t k = 0;
              s->act == PLAN_RUN && b->is_chosen[s->index] && k < t->ops[s->index].input_count; k++)
-            last[input_of(t, &t->ops[s->index], k)->storage] = s->index + 1;
+            last[trace_input_of(t, &t->ops[s->index], k)->storage] = s->index + 1;
     }
     EBB_TRY(plan_walk_init(&walk, t, to, err));
     enum ebb_status status = EBB_OK;

@@ -31,12 +31,6 @@ struct planner_tables {
     uint64_t bytes;
 };
 
-static const struct trace_tensor *input_of(const struct trace *t, const struct trace_op *op,
-                                           uint32_t k)
-{
-    return &t->tensors[t->inputs[op->input_first + k]];
-}
-
 static const struct trace_tensor *output_of(const struct trace *t, const struct trace_op *op,
                                             uint32_t k)
 {
@@ -65,7 +59,7 @@ static void judge_reader(const struct trace *t, uint32_t op, uint32_t *lookups, 
 {
     const struct trace_op *o = &t->ops[op];
     for (uint32_t k = 0; k < o->input_count && o->phase != TRACE_UPDATE; k++) {
-        uint32_t s = input_of(t, o, k)->storage;
+        uint32_t s = trace_input_of(t, o, k)->storage;
         if (o->kind->picks_rows && k == 0)
             lookups[s]++;
         else if (!trace_is_view_op(t, op))
@@ -150,7 +144,7 @@ static bool touches_below(const struct planner_tables *p, const struct trace_op 
 {
     const struct trace *t = p->trace;
     for (uint32_t k = 0; k < op->input_count; k++)
-        if (p->is_below[input_of(t, op, k)->storage])
+        if (p->is_below[trace_input_of(t, op, k)->storage])
             return true;
     for (uint32_t k = 0; k < op->output_count; k++)
         if (p->is_below[output_of(t, op, k)->storage])
@@ -165,7 +159,7 @@ static uint64_t largest_below(const struct planner_tables *p, const struct trace
     uint64_t most = 0;
     for (uint32_t k = 0; k < op->input_count + op->output_count; k++) {
         uint32_t s =
-            (k < op->input_count ? input_of(t, op, k) : output_of(t, op, k - op->input_count))
+            (k < op->input_count ? trace_input_of(t, op, k) : output_of(t, op, k - op->input_count))
                 ->storage;
         if (p->is_below[s] && t->storages[s].bytes > most)
             most = t->storages[s].bytes;
@@ -187,7 +181,7 @@ static bool spread(struct planner_tables *p, const bool *stays)
         p->is_hosted[o] = true;
         uint64_t most = largest_below(p, op);
         for (uint32_t k = 0; k < op->input_count && op->phase == TRACE_UPDATE; k++) {
-            uint32_t s = input_of(t, op, k)->storage;
+            uint32_t s = trace_input_of(t, op, k)->storage;
             if (p->is_below[s] || stays[s] || t->storages[s].bytes < most / 2 ||
                 t->storages[s].bytes < LEAST_TABLE / 2)
                 continue;
@@ -205,7 +199,7 @@ static bool *find_staying(struct planner_tables *p)
     for (uint32_t o = 0; stays && o < t->op_count; o++) {
         const struct trace_op *op = &t->ops[o];
         for (uint32_t k = 0; k < op->input_count && op->phase != TRACE_UPDATE; k++)
-            stays[input_of(t, op, k)->storage] |= !trace_is_view_op(t, o);
+            stays[trace_input_of(t, op, k)->storage] |= !trace_is_view_op(t, o);
         for (uint32_t k = 0; k < op->output_count && op->is_leaf; k++)
             stays[output_of(t, op, k)->storage] = true;
     }
@@ -226,8 +220,8 @@ static enum ebb_status check_hosted(const struct planner_tables *p, struct ebb_e
             is_good &= output_of(t, op, k)->alias == TRACE_FRESH ||
                        p->is_below[output_of(t, op, k)->storage];
         for (uint32_t k = 0; k < op->input_count && p->is_hosted[o]; k++)
-            is_good &= !p->is_table[input_of(t, op, k)->storage] || op->phase == TRACE_UPDATE ||
-                       (op->kind->picks_rows && k == 0);
+            is_good &= !p->is_table[trace_input_of(t, op, k)->storage] ||
+                       op->phase == TRACE_UPDATE || (op->kind->picks_rows && k == 0);
         if (p->is_hosted[o] && !is_good)
             return ebb_fail(err, EBB_EUNSUPPORTED, "%s: op %u (%s) needs a table, and the device",
                             t->name, (unsigned)o, op->kind->name);
@@ -245,9 +239,9 @@ static void add_up(struct planner_tables *p)
     for (uint32_t o = 0; o < t->op_count; o++) {
         const struct trace_op *op = &t->ops[o];
         for (uint32_t k = 0; k < op->input_count && p->is_hosted[o]; k++)
-            p->bytes += p->is_below[input_of(t, op, k)->storage]
+            p->bytes += p->is_below[trace_input_of(t, op, k)->storage]
                             ? 0
-                            : plan_round(t->storages[input_of(t, op, k)->storage].bytes);
+                            : plan_round(t->storages[trace_input_of(t, op, k)->storage].bytes);
         for (uint32_t k = 0; k < op->output_count && p->is_hosted[o]; k++)
             p->bytes += p->is_below[output_of(t, op, k)->storage]
                             ? 0
@@ -405,7 +399,7 @@ static enum ebb_status bring(struct saying *s, const struct trace_op *op, struct
 {
     const struct trace *t = s->p->trace;
     for (uint32_t k = 0; k < op->input_count; k++) {
-        const struct trace_tensor *in = input_of(t, op, k);
+        const struct trace_tensor *in = trace_input_of(t, op, k);
         uint32_t copy = copy_of(s, in->storage);
         if (s->p->is_below[in->storage] || copy == in->version + 1)
             continue;
@@ -443,7 +437,7 @@ static enum ebb_status clear(struct saying *s, const struct trace_op *op, size_t
     const struct trace *t = s->p->trace;
     for (uint32_t k = 0; k < op->input_count + op->output_count; k++) {
         uint32_t of =
-            (k < op->input_count ? input_of(t, op, k) : output_of(t, op, k - op->input_count))
+            (k < op->input_count ? trace_input_of(t, op, k) : output_of(t, op, k - op->input_count))
                 ->storage;
         if (!s->is_lent[of] || s->last[of] > at + 1)
             continue;
@@ -496,7 +490,7 @@ static void note_last(struct saying *s, const struct plan *light)
         if (light->steps[i].act != PLAN_RUN || !s->p->is_hosted[light->steps[i].index])
             continue;
         for (uint32_t k = 0; k < op->input_count; k++)
-            s->last[input_of(t, op, k)->storage] = i + 1;
+            s->last[trace_input_of(t, op, k)->storage] = i + 1;
     }
 }
 

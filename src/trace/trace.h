@@ -135,6 +135,13 @@ struct trace {
     bool is_graph;
 };
 
+/* What op reads at place k. */
+static inline const struct trace_tensor *trace_input_of(const struct trace *t,
+                                                        const struct trace_op *op, uint32_t k)
+{
+    return &t->tensors[t->inputs[op->input_first + k]];
+}
+
 /* ---- building -------------------------------------------------------------------------------- */
 
 struct trace_builder; /* appends; copies everything it is given */

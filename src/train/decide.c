@@ -230,16 +230,12 @@ static enum ebb_status find_least_in(const struct train_ways *w, struct train_ch
     return status;
 }
 
-static const struct device_link any_link = {.latency_ns = 100000, .bytes_per_ns = 1};
-
 /* With all state in tier 0, then with as much of it below as there is room for. */
 static enum ebb_status find_least(const struct train_ways *w, struct train_choice *c,
                                   struct ebb_error *err)
 {
     struct planner_tiers tiers = tiers_of(w, c);
     struct plan_homes homes = {0};
-    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++)
-        tiers.links.in[k] = tiers.links.out[k] = any_link; /* the least is no matter of speed */
     c->info.floor_bytes = UINT64_MAX;
     enum ebb_status status = find_least_in(w, c, tiers, err);
     if (status != EBB_OK) {

@@ -254,18 +254,13 @@ static enum ebb_status compare_persistent(const struct train_program *a,
 
 /* ---- where state lives ------------------------------------------------------------------------ */
 
-static uint32_t storage_of(const struct train_program *p, uint32_t leaf)
-{
-    return p->trace->tensors[p->persistent[leaf]].storage;
-}
-
 /* The engine's homes are those of this program's plan. */
 static enum ebb_status settle_by(struct train_engine *e, const struct train_program *p,
                                  struct ebb_error *err)
 {
     EBB_TRY(plan_homes_copy(&e->homes, &train_plan_of(p)->homes, err));
     for (uint32_t leaf = 0, i = 0; leaf < p->persistent_count && i < e->homes.count; leaf++)
-        if (storage_of(p, leaf) == e->homes.list[i].storage)
+        if (train_leaf_storage(p, leaf) == e->homes.list[i].storage)
             e->homes.list[i++].storage = leaf;
     return EBB_OK;
 }
@@ -276,7 +271,7 @@ static enum ebb_status take_homes(const struct train_engine *e, struct train_pro
 {
     EBB_TRY(plan_homes_copy(&p->homes, &e->homes, err));
     for (size_t i = 0; i < p->homes.count; i++)
-        p->homes.list[i].storage = storage_of(p, p->homes.list[i].storage);
+        p->homes.list[i].storage = train_leaf_storage(p, p->homes.list[i].storage);
     return plan_base_layout(p->trace, &p->homes, p->base, &p->base_bytes, err);
 }
 

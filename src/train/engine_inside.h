@@ -47,6 +47,12 @@ struct train_engine {
     struct train_program *programs; /* newest first */
 };
 
+/* Of a persistent leaf by its number. */
+static inline uint32_t train_leaf_storage(const struct train_program *p, uint32_t leaf)
+{
+    return p->trace->tensors[p->persistent[leaf]].storage;
+}
+
 /* What runs. */
 static inline const struct plan *train_plan_of(const struct train_program *p)
 {

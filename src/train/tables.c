@@ -6,11 +6,6 @@
 
 #define OPTION "memory.use_cpu_embedding"
 
-static uint32_t storage_of(const struct train_program *p, uint32_t leaf)
-{
-    return p->trace->tensors[p->persistent[leaf]].storage;
-}
-
 /* Which leaves are tables follows from the first program; the others have the same. */
 static enum ebb_status find(struct train_engine *e, const struct train_program *p, bool *is_table,
                             struct ebb_error *err)
@@ -26,10 +21,10 @@ static enum ebb_status find(struct train_engine *e, const struct train_program *
             return ebb_fail(err, status, "%s", why.message);
         EBB_TRY(ebb_new(&e->is_table, (size_t)p->persistent_count + 1, sizeof *e->is_table, err));
         for (uint32_t leaf = 0; leaf < p->persistent_count; leaf++)
-            e->is_table[leaf] = is_table[storage_of(p, leaf)];
+            e->is_table[leaf] = is_table[train_leaf_storage(p, leaf)];
     }
     for (uint32_t leaf = 0; leaf < p->persistent_count; leaf++)
-        is_table[storage_of(p, leaf)] = e->is_table[leaf];
+        is_table[train_leaf_storage(p, leaf)] = e->is_table[leaf];
     return EBB_OK;
 }
 
