@@ -128,32 +128,51 @@ static double safe_until(const struct mem_index *x, uint32_t lead, double ml, ui
     return ahead <= 0 ? now : now + ahead / gain * (1 - 0x1p-30);
 }
 
+static void repair(struct mem_index *x, int level, uint32_t node, double now);
+
+/* The members among the leaves of `node`. */
+static uint32_t members(const struct mem_index *x, uint32_t node, uint32_t *ids)
+{
+    uint32_t first = node * FAN, count = 0;
+    uint32_t end = first + FAN < x->capacity ? first + FAN : x->capacity;
+    for (uint32_t id = first; id < end; id++) {
+        ids[count] = id;
+        count += x->weight[id] != 0;
+    }
+    return count;
+}
+
+/* The winners of the nodes below `node`, each made right first; `*until` is the least of theirs. */
+static uint32_t winners(struct mem_index *x, int level, uint32_t node, double now, uint32_t *ids,
+                        double *until)
+{
+    uint32_t first = node * FAN, count = 0;
+    uint32_t end = first + FAN < x->size[level] ? first + FAN : x->size[level];
+    uint64_t marks = x->marks[level][first / 64]; /* FAN == 64: one word */
+    for (uint32_t child = first; child < end; child++) {
+        if (marks >> (child % 64) & 1 || x->until[level][child] < now)
+            repair(x, level, child, now);
+        if (x->until[level][child] < *until)
+            *until = x->until[level][child];
+        uint32_t id = x->winner[level][child];
+        if (id != MEM_NONE && x->weight[id] != 0)
+            ids[count++] = id;
+    }
+    return count;
+}
+
 static void repair(struct mem_index *x, int level, uint32_t node, double now)
 {
-    uint32_t first = node * FAN;
-    uint32_t below = level == 0 ? x->capacity : x->size[level - 1];
-    uint32_t end = first + FAN < below ? first + FAN : below;
     uint32_t ids[FAN];
     double merits[FAN];
-    uint32_t count = 0, best = 0;
     double until = INFINITY;
-    uint64_t marks = level ? x->marks[level - 1][first / 64] : 0; /* FAN == 64: one word */
-    for (uint32_t child = first; child < end; child++) {
-        uint32_t id = child;
-        if (level > 0) {
-            if (marks >> (child % 64) & 1 || x->until[level - 1][child] < now)
-                repair(x, level - 1, child, now);
-            if (x->until[level - 1][child] < until)
-                until = x->until[level - 1][child];
-            id = x->winner[level - 1][child];
-        }
-        if (id == MEM_NONE || x->weight[id] == 0)
-            continue;
-        ids[count] = id;
-        merits[count] = merit(x, id, now);
-        if (count && beats(x, id, merits[count], ids[best], merits[best]))
-            best = count;
-        count++;
+    uint32_t count =
+        level ? winners(x, level - 1, node, now, ids, &until) : members(x, node, ids);
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        merits[i] = merit(x, ids[i], now);
+        if (i && beats(x, ids[i], merits[i], ids[best], merits[best]))
+            best = i;
     }
     if (x->by_stale) {
         for (uint32_t i = 0; i < count; i++) {

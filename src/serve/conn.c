@@ -562,16 +562,17 @@ static void send_all(void *context, bool has_news)
     struct ebb_error err;
     for (size_t i = 0; i < s->conn_count && !is_stalled(s); i++) {
         struct serve_conn *c = s->conns[i];
-        if (c->is_stream) {
-            serve_stream_send(s, c);
-        } else if (c->job != NULL) {
+        if (c->job != NULL) {
             start_job(s, c);
-        } else if (c->waiting != NULL && (has_news || now_ns(s) >= c->wait_until_ns)) {
+        } else if (c->waiting != NULL && !c->is_stream &&
+                   (has_news || now_ns(s) >= c->wait_until_ns)) {
             struct serve_http_request request = request_of(c, "GET", c->waiting);
             if (handle(s, c, &request, true, &err) != EBB_OK)
                 c->wire.is_broken = true; /* a read failed: the peer asks again */
         }
     }
+    if (!is_stalled(s))
+        serve_stream_send_all(s);
     flush_all(s);
 }
 
@@ -602,7 +603,8 @@ static uint64_t deadline(void *context)
         const struct serve_conn *c = s->conns[i];
         if (c->waiting != NULL && !c->is_stream && c->wait_until_ns < first && !is_stalled(s))
             first = c->wait_until_ns;
-        first = c->due_ns < first ? c->due_ns : first;
+        uint64_t due = c->is_stream && !is_stalled(s) ? serve_stream_due(s, c) : c->due_ns;
+        first = due < first ? due : first;
         if (c->is_sending && !ebb_wire_has_out(&c->wire))
             first = 0; /* there is room: at once */
     }

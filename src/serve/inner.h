@@ -63,6 +63,7 @@ struct serve {
     size_t link_next;
     double bad_logins; /* of late: forgotten at five a second */
     uint64_t bad_ns;
+    uint64_t streams_ns; /* streams say nothing new before */
 };
 
 /* conn.c */
@@ -75,7 +76,9 @@ struct serve *serve_of(const struct exp_master *m);
 /* stream.c */
 void serve_stream_begin(struct serve *s, struct serve_conn *c, const char *target,
                         struct serve_http_text last_event);
-void serve_stream_send(struct serve *s, struct serve_conn *c);
+/* News that came since the last time; streams speak together and at a pace, however short turns are. */
+void serve_stream_send_all(struct serve *s);
+uint64_t serve_stream_due(const struct serve *s, const struct serve_conn *c);
 
 /* ---- apart.c: reading in threads ----
  *

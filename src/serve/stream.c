@@ -6,6 +6,9 @@
 #include "serve/inner.h"
 
 #define QUIET_NS 15000000000ull /* then a comment proves that both ends are there */
+#define PACE_NS                                                                                    \
+    100000000ull /* from one round of news to the next: under load a turn takes 1 ms, and
+                                   to wake twenty pages in each of them costs what the trials need */
 
 /* A parameter of a stream; what is no number counts as absent. */
 static int64_t number_of(const char *target, const char *name, int64_t fallback)
@@ -40,6 +43,12 @@ void serve_stream_begin(struct serve *s, struct serve_conn *c, const char *targe
     ebb_wire_say(&c->wire, hello, sizeof hello - 1);
 }
 
+uint64_t serve_stream_due(const struct serve *s, const struct serve_conn *c)
+{
+    bool has_news = c->stream_after < exp_master_info(s->m).last_notice;
+    return has_news && s->streams_ns < c->due_ns ? s->streams_ns : c->due_ns;
+}
+
 static void say(struct serve_conn *c, int64_t id, bool is_cut, const struct ebb_str *list,
                 size_t count)
 {
@@ -67,13 +76,8 @@ static void prove(struct serve *s, struct serve_conn *c)
     c->due_ns = exp_master_info(s->m).now_ns + QUIET_NS;
 }
 
-void serve_stream_send(struct serve *s, struct serve_conn *c)
+static void send_news(struct serve *s, struct serve_conn *c)
 {
-    struct exp_master_info info = exp_master_info(s->m);
-    if (info.now_ns >= c->due_ns)
-        prove(s, c);
-    if (c->stream_after >= info.last_notice)
-        return;
     struct ebb_str list = {0};
     struct ebb_json_writer w;
     size_t count;
@@ -93,4 +97,23 @@ void serve_stream_send(struct serve *s, struct serve_conn *c)
     else if (count > 0 || is_cut)
         say(c, c->stream_after, is_cut, &list, count);
     ebb_str_fini(&list);
+}
+
+void serve_stream_send_all(struct serve *s)
+{
+    struct exp_master_info info = exp_master_info(s->m);
+    bool is_round = false;
+    for (size_t i = 0; i < s->conn_count; i++) {
+        struct serve_conn *c = s->conns[i];
+        if (!c->is_stream)
+            continue;
+        if (info.now_ns >= c->due_ns)
+            prove(s, c);
+        if (c->stream_after < info.last_notice && info.now_ns >= s->streams_ns) {
+            send_news(s, c);
+            is_round = true;
+        }
+    }
+    if (is_round)
+        s->streams_ns = info.now_ns + PACE_NS;
 }
