@@ -36,7 +36,7 @@ static void check(const struct exp_sigv4 *s, const char *names, const char *sign
 TEST(get_of_a_range__is_signed_as_published)
 {
     static const char *const headers[] = {"host: examplebucket.s3.amazonaws.com",
-                                          "range: bytes=0-9", "x-amz-content-sha256: " EMPTY,
+                                          "range: bytes=0-9", ("x-amz-content-sha256: " EMPTY),
                                           "x-amz-date: 20130524T000000Z"};
     struct exp_sigv4 s = example();
     s.path = "/test.txt";
@@ -52,7 +52,7 @@ TEST(put__is_signed_as_published)
     /* in no order: the signer sorts */
     static const char *const headers[] = {
         "x-amz-storage-class: REDUCED_REDUNDANCY", "x-amz-date: 20130524T000000Z",
-        "date: Fri, 24 May 2013 00:00:00 GMT", "x-amz-content-sha256: " SUM,
+        "date: Fri, 24 May 2013 00:00:00 GMT", ("x-amz-content-sha256: " SUM),
         "host: examplebucket.s3.amazonaws.com"};
     struct exp_sigv4 s = example();
     s.method = "PUT";
@@ -67,7 +67,7 @@ TEST(put__is_signed_as_published)
 TEST(queries__are_sorted_and_get_their_equals_sign)
 {
     static const char *const headers[] = {"host: examplebucket.s3.amazonaws.com",
-                                          "x-amz-content-sha256: " EMPTY,
+                                          ("x-amz-content-sha256: " EMPTY),
                                           "x-amz-date: 20130524T000000Z"};
     struct exp_sigv4 s = example();
     s.headers = headers;

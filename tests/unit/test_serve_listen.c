@@ -618,9 +618,10 @@ TEST(slow_and_idle_peers__are_let_go)
     begin_with((struct serve_listen){.head_ms = 300, .idle_ms = 600});
     int slow = dial(), idle = dial();
     uint64_t start = ebb_clock_ns();
+    static const char request[] = "GET / HTTP/1.1\r\nX: aaaaaaaaaaaaaaaaaaaaaaaa";
     heard_length = 0;
     for (int i = 0; i < 40 && ebb_clock_ns() - start < 8000000000u; i++) { /* a byte at a time */
-        if (send(slow, "GET / HTTP/1.1\r\nX: aaaaaaaaaaaaaaaaaaaaaaaa" + i, 1, MSG_NOSIGNAL) != 1)
+        if (send(slow, &request[i], 1, MSG_NOSIGNAL) != 1)
             break;
         hear_until(slow, "408", 25);
         if (heard_length > 0)
