@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/report.h"
 #include "serve/forest.h"
 #include "serve/table.h"
 
+#define TRIAL_STATES "ACTIVE COMPLETED CANCELED ERROR"
 #define FOREST_SEED 20261116u
 
 /* ---- points: hyperparameters and metric of every trial ---- */
@@ -123,15 +125,16 @@ struct place {
     bool is_missing;
 };
 
-/* What is missing comes last, both ways; ties by trial. */
+/* Numbers before texts; what is missing comes last, both ways; ties by trial. */
 static int by_place(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
     if (x->is_missing != y->is_missing)
         return x->is_missing ? 1 : -1;
-    int order = x->text != NULL && y->text != NULL
-                    ? strcmp(x->text, y->text)
-                    : (x->number > y->number) - (x->number < y->number);
+    if ((x->text == NULL) != (y->text == NULL))
+        return x->text == NULL ? -1 : 1;
+    int order = x->text != NULL ? strcmp(x->text, y->text)
+                                : (x->number > y->number) - (x->number < y->number);
     return order != 0 ? order : (x->id > y->id) - (x->id < y->id);
 }
 
@@ -193,6 +196,18 @@ static bool is_state(const char *list, const char *state)
     return list == NULL || list[0] == '\0';
 }
 
+/* A misspelt state is no state that nobody is in. */
+static void check_states(struct serve_rest *r, const char *list)
+{
+    for (const char *at = list; at != NULL && *at != '\0';) {
+        size_t n = strcspn(at, ",");
+        char *name = ebb_arena_strndup(r->arena, at, n);
+        if (name != NULL && n > 0 && !ebb_words_find(TRIAL_STATES, name, n, NULL))
+            serve_query_bad(r, "state", name, "ACTIVE, COMPLETED, CANCELED, ERROR");
+        at += n + (at[n] == ',');
+    }
+}
+
 enum ebb_status serve_trials_page(struct serve_rest *r, struct serve_page_of *page)
 {
     struct serve_table t;
@@ -202,6 +217,7 @@ enum ebb_status serve_trials_page(struct serve_rest *r, struct serve_page_of *pa
     bool is_down = sort != NULL && sort[0] == '-';
     size_t column, n = 0;
     sort = sort == NULL || sort[0] == '\0' ? "id" : sort + is_down;
+    check_states(r, states);
     EBB_TRY(serve_table_read(r, strncmp(sort, "hparams.", 8) == 0 ? sort + 8 : "", &t));
     EBB_TRY(find_column(r, &t, sort, &column));
     struct place *places = ebb_arena_calloc(r->arena, t.count + 1, sizeof *places);
@@ -215,7 +231,7 @@ enum ebb_status serve_trials_page(struct serve_rest *r, struct serve_page_of *pa
     size_t present = 0;
     while (present < n && !places[present].is_missing)
         present++;
-    for (int64_t i = offset; i < (int64_t)n && i < offset + limit; i++) {
+    for (int64_t i = offset; i < (int64_t)n && i - offset < limit; i++) {
         size_t at = is_down && (size_t)i < present ? present - 1 - (size_t)i : (size_t)i;
         page->ids[page->count] = places[at].id;
         page->values[page->count++] = t.rows[places[at].row].value;

@@ -1,6 +1,7 @@
 /* What pages are drawn from: trials by page, points, importance, curves, comparisons. */
 #include "test.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "base/rng.h"
@@ -68,6 +69,88 @@ TEST(trials__come_by_page_in_any_order)
     CHECK_EQ(status, 400);
     fixture_ask(&f, "GET", "/experiments/9/trials?limit=9", NULL, &status);
     CHECK_EQ(status, 404);
+    fixture_ask(&f, "GET", "/experiments/1/trials?limit=9&state=EROR", NULL, &status);
+    CHECK_EQ(status, 400);
+    CHECK_EQ(list_of("trials", "/experiments/1/trials?limit=9223372036854775807&offset=5")->count,
+             2);
+    fixture_end(&f);
+}
+
+/* Numbers in their order, then texts in theirs; ties by trial. */
+TEST(trials__with_values_of_all_kinds_have_an_order)
+{
+    static const char *const orders[][2] = {
+        {"hparams.kind", "true 1 2 4500000000000000 adam conv relu sgd \xc3\xa9 "},
+        {"-hparams.kind", "\xc3\xa9 sgd relu conv adam 4500000000000000 2 1 true "}};
+    fixture_begin(&f, 4);
+    fixture_open(&f);
+    snprintf(yaml, sizeof yaml,
+             "description: kinds\nentrypoint: [\"%s\"]\nbatches_per_step: 4\nmax_restarts: 0\n"
+             "hyperparameters:\n  global_batch_size: 8\n  rate: 0.5\n"
+             "  kind: {type: categorical, vals: [conv, 4500000000000000, sgd, adam, 2, true, "
+             "'\xc3\xa9', 1, relu]}\nsearcher: {name: grid, metric: error, max_steps: 1}\n",
+             EBB_TRIAL_CHAIN);
+    fixture_submit(&f, yaml);
+    fixture_run(&f, 60);
+    for (size_t i = 0; i < 2; i++) {
+        struct ebb_str found = {0};
+        char target[100];
+        snprintf(target, sizeof target, "/experiments/1/trials?limit=99&sort=%s", orders[i][0]);
+        const struct ebb_doc_node *list = list_of("trials", target);
+        for (size_t k = 0; k < list->count; k++) {
+            const struct ebb_doc_node *v =
+                ebb_doc_get(ebb_doc_get(list->items[k], "hparams"), "kind");
+            if (v->kind == EBB_DOC_STRING)
+                ebb_str_printf(&found, "%s ", v->text);
+            else if (v->kind == EBB_DOC_BOOL)
+                ebb_str_printf(&found, "%s ", v->boolean ? "true" : "false");
+            else
+                ebb_str_printf(&found, "%.0f ", v->number);
+        }
+        CHECK_STR(ebb_str_c(&found), orders[i][1]);
+        ebb_str_fini(&found);
+    }
+    fixture_end(&f);
+}
+
+TEST(labels__are_found_as_they_are)
+{
+    static const char *const labels[] = {
+        "Plain", "plain", "a \"quoted\" one", "back\\slash", "<b>", "\xc3\xa9t\xc3\xa9", "100%_"};
+    const size_t count = sizeof labels / sizeof *labels;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    for (size_t i = 0; i < count; i++) {
+        char *body = fixture_body(
+            fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""), false);
+        char target[64];
+        struct ebb_str change = {0};
+        struct ebb_json_writer w;
+        fixture_ask(&f, "POST", "/experiments", body, NULL);
+        ebb_free(body);
+        ebb_jsonw_init(&w, &change, 0);
+        ebb_jsonw_object(&w);
+        ebb_jsonw_key_object(&w, "labels");
+        ebb_jsonw_key_bool(&w, labels[i], true);
+        ebb_jsonw_object_end(&w);
+        ebb_jsonw_object_end(&w);
+        snprintf(target, sizeof target, "/experiments/%zu", i + 1);
+        fixture_ask(&f, "PATCH", target, ebb_str_c(&change), NULL);
+        ebb_str_fini(&change);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct ebb_str target = {0};
+        ebb_str_add(&target, "/experiments?limit=9&label=");
+        serve_http_escape(&target, labels[i]);
+        const struct ebb_doc_node *root = fixture_ask(&f, "GET", ebb_str_c(&target), NULL, NULL);
+        const struct ebb_doc_node *list = ebb_doc_get(root, "experiments");
+        if (list->count != 1 || ebb_doc_int(list->items[0], "id", 0) != (int64_t)i + 1)
+            fail_msg("%s: %zu experiments", labels[i], list->count);
+        CHECK_EQ(ebb_doc_int(root, "total", 0), 1);
+        ebb_str_fini(&target);
+    }
+    CHECK_EQ(list_of("experiments", "/experiments?limit=9&label=lai")->count, 0);
+    CHECK_EQ(list_of("experiments", "/experiments?limit=9&description=TES")->count, count);
     fixture_end(&f);
 }
 
@@ -168,9 +251,10 @@ TEST(curves__are_thinned_and_keep_their_peaks)
                                       .start_time = 1,
                                       .end_time = (double)step,
                                       .metrics = "{\"validation_metrics\": {\"other\": 4}}",
-                                      .signed_metric = step == 2345 ? 99
-                                                       : step == 4001
-                                                           ? -7
+                                      .signed_metric = step == 2345   ? 99
+                                                       : step == 4001 ? -7
+                                                       : step % 3 == 1
+                                                           ? DBL_MAX /* NaN, as it is kept */
                                                            : 1 + 1e-3 * (double)(step % 7)};
         CHECK_OK(exp_db_validation_keep(db, &v, 1, &err), &err);
     }

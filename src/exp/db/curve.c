@@ -3,6 +3,7 @@
  *
  * When there are too many, every four neighbours become their least and greatest: no peak is lost.
  * The first and the last point stay as they are. */
+#include <float.h>
 #include <string.h>
 
 #include "base/codec.h"
@@ -68,14 +69,23 @@ static enum ebb_status load(struct exp_db *db, int64_t trial, struct curve *c,
 
 /* ---- points ---- */
 
+/* NaN is kept as the worst that there is (spec 5.3): it must not stand for the greatest. */
+static bool is_number(double value)
+{
+    return value < DBL_MAX;
+}
+
 static void thin(struct curve *c)
 {
     size_t kept = 1;
     for (size_t at = 1; at + 1 < c->count; at += 4) {
         size_t end = at + 4 < c->count - 1 ? at + 4 : c->count - 1, low = at, high = at;
         for (size_t i = at; i < end; i++) {
-            low = c->points[i].value < c->points[low].value ? i : low;
-            high = c->points[i].value > c->points[high].value ? i : high;
+            if (c->points[i].value < c->points[low].value)
+                low = i;
+            if (is_number(c->points[i].value) &&
+                (c->points[i].value > c->points[high].value || !is_number(c->points[high].value)))
+                high = i;
         }
         struct exp_db_curve_point first = c->points[low < high ? low : high];
         struct exp_db_curve_point second = c->points[low < high ? high : low];

@@ -1,6 +1,7 @@
 /* filter.c - lists of experiments: the one query whose text depends on what is asked. */
 #include <string.h>
 
+#include "base/json.h"
 #include "base/str.h"
 #include "exp/db/driver.h"
 
@@ -49,20 +50,31 @@ static void argument(struct asked *q, const char *before, struct exp_db_value va
 }
 
 /* A part of a text; % and _ stand for themselves. */
-static void like(struct asked *q, const char *column, struct ebb_str *pattern, const char *quote,
-                 const char *part)
+static void like(struct asked *q, const char *column, struct ebb_str *pattern, const char *part)
 {
     if (is_any(part))
         return;
-    ebb_str_printf(pattern, "%%%s", quote);
+    ebb_str_addc(pattern, '%');
     for (; *part != '\0'; part++) {
         if (strchr("%_\\", *part) != NULL)
             ebb_str_addc(pattern, '\\');
         ebb_str_addc(pattern, *part);
     }
-    ebb_str_printf(pattern, "%s%%", quote);
+    ebb_str_addc(pattern, '%');
     condition(q, column);
     argument(q, " LIKE ", text(ebb_str_c(pattern)), " ESCAPE '\\'");
+}
+
+/* A label is whole, and as it was written: LIKE would take capitals for small letters. */
+static void has_label(struct asked *q, struct ebb_str *quoted, const char *label)
+{
+    struct ebb_json_writer w;
+    if (is_any(label))
+        return;
+    ebb_jsonw_init(&w, quoted, 0);
+    ebb_jsonw_string(&w, label); /* as it stands in the list */
+    condition(q, "");
+    argument(q, "REPLACE(labels, ", text(ebb_str_c(quoted)), ", '') <> labels");
 }
 
 static void one_of(struct asked *q, const char *begin, const char *const *values, size_t count)
@@ -82,9 +94,9 @@ static void conditions(struct asked *q, const struct exp_db_filter *f)
     if (f->is_archived != f->is_unarchived)
         condition(q, f->is_archived ? "archived = 1" : "archived = 0");
     one_of(q, "owner IN (", f->owners, f->owner_count);
-    like(q, "description", &q->description, "", f->description);
+    like(q, "description", &q->description, f->description);
     for (size_t i = 0; i < f->label_count; i++)
-        like(q, "labels", &q->labels[i], "\"", f->labels[i]);
+        has_label(q, &q->labels[i], f->labels[i]);
 }
 
 /* Ties by number, in the same direction: as the indexes have it. */
