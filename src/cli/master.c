@@ -1,6 +1,7 @@
 /* master.c - see master.h. */
 #include "cli/master.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -170,15 +171,22 @@ enum ebb_status cli_master_listen(struct cli_master *m, const struct serve_liste
 
 /* ---- a token for a master on TCP ---- */
 
-/* Not in the clear over a network. */
+/* Not in the clear over a network: the whole name counts, not how it begins. */
 static bool is_safe_url(const char *url)
 {
-    static const char *const safe[] = {"https://", "http://127.", "http://localhost",
-                                       "http://[::1]"};
-    for (size_t i = 0; i < sizeof safe / sizeof safe[0]; i++)
-        if (strncasecmp(url, safe[i], strlen(safe[i])) == 0)
-            return true;
-    return false;
+    char host[64];
+    struct in_addr v4;
+    if (strncasecmp(url, "https://", 8) == 0)
+        return true;
+    if (strncasecmp(url, "http://", 7) != 0)
+        return false;
+    const char *name = url + 7, *bracket = name[0] == '[' ? strchr(name, ']') : NULL;
+    size_t n = bracket != NULL ? (size_t)(bracket + 1 - name) : strcspn(name, ":/?#");
+    if (n >= sizeof host || memchr(name, '@', strcspn(name, "/?#")) != NULL)
+        return false;
+    snprintf(host, sizeof host, "%.*s", (int)n, name);
+    return strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
+           (inet_pton(AF_INET, host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127);
 }
 
 /* ${XDG_CONFIG_HOME:-~/.config}/ebb/token, which nobody else may read. */

@@ -40,8 +40,10 @@ expect 1 "$ebb" -m "$url" e list
 has err.txt "a token is needed"
 expect 0 env EBB_TOKEN="$token" "$ebb" -m "$url" e list --json
 expect 1 env EBB_TOKEN=wrong "$ebb" -m "$url" e list
-expect 2 env EBB_TOKEN="$token" "$ebb" -m http://192.0.2.1 e list
-has err.txt "use https://"
+for other in http://192.0.2.1 http://127.0.0.1.lab.invalid http://localhost.lab.invalid http://127.0.0.1:1@192.0.2.1 http://localhost@192.0.2.1; do
+    expect 2 env EBB_TOKEN="$token" "$ebb" -m $other e list
+    has err.txt "use https://"
+done
 expect 1 env EBB_TOKEN="$reader" "$ebb" -m "$url" template set x /dev/null
 has err.txt "may only read"
 mkdir -p .config/ebb
