@@ -1,5 +1,5 @@
 // suite.mjs - every page and button; what they did is asked of the command line.
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { at, base, check, cli, ebb, endMaster, endProxy, json, loginUrl, openBrowser, problems, runAll, same, startMaster, startProxy, test, until, wait, work } from "./harness.mjs";
@@ -425,6 +425,85 @@ test("text of users is shown, not run", async () => {
   same(await page.locator("img[src=x]").count(), 0, "images");
 });
 
+test("names of metrics and hyperparameters are shown, not run", async () => {
+  mkdirSync(join(work, "names"), { recursive: true });
+  write("names/train.py", `import ebb_client\nname = ${JSON.stringify(evil)}\nwith ebb_client.connect() as ebb:\n  for work in ebb.workloads():\n    if work.is_train:\n      for batch in work.batches(): work.report(**{name: 1.0, "loss": 2.0})\n    elif work.is_validation: work.report(**{name: float(ebb.hparams[name]), "loss": 2.0})\n`);
+  cli("e", "create", write("names.yaml", `description: names\nentrypoint: [python3, train.py]\nhyperparameters: {global_batch_size: 1, '${evil}': {type: double, minval: 0, maxval: 1}, other: {type: categorical, vals: ['${evil}', b]}}\nsearcher: {name: random, metric: '${evil}', max_steps: 2, max_trials: 4}\nmax_restarts: 0\nbatches_per_step: 1\n`), "names");
+  const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id));
+  await until(() => state(id) === "COMPLETED", "it ends", 60000);
+  const trials = json("e", "lt", String(id)).trials.map((t) => t.id);
+  for (const hash of ["/experiments", `/experiments/${id}`, `/experiments/${id}?tab=trials`, `/experiments/${id}?tab=explore`, `/trials/${trials[0]}`, `/trials/${trials[0]}?tab=steps`, `/trials/${trials[0]}?tab=hparams`, `/compare?trials=${trials.join(",")}`]) {
+    await at(page, hash);
+    await page.getByText("onerror").first().waitFor({ state: "attached" });
+    for (const table of await page.getByText("Values as a table").all()) await table.click();
+    await wait(300);
+    same(await page.locator("img[src=x]").count(), 0, "images on " + hash);
+  }
+});
+
+test("what is looked at stands in the address", async () => {
+  await at(page, "/experiments/1?tab=explore");
+  await page.getByText("12 of 12 trials").waitFor();
+  await page.getByText("Ranges by numbers").click();
+  await page.getByLabel("greatest momentum").fill("0.5");
+  await page.keyboard.press("Tab");
+  const kept = await until(async () => { const t = await page.locator(".card-head .note").first().textContent(); return !t.startsWith("12") && t; }, "a range by numbers");
+  await until(() => page.url().includes("range=momentum"), "the range: " + page.url());
+  await page.getByText("Axes").click();
+  await page.locator("details.menu").getByLabel("hidden", { exact: true }).uncheck();
+  await page.getByLabel("across").selectOption("momentum");
+  await until(() => page.url().includes("axis=") && page.url().includes("across=momentum"), "axes: " + page.url());
+  await page.reload();
+  await until(async () => (await page.locator(".card-head .note").first().textContent()) === kept, "the same trials after it is loaded again: " + kept);
+  same(await page.getByRole("region", { name: "trials in the chosen ranges" }).locator("thead th").count(), 5, "columns");
+  const trial = json("e", "lt", "1").trials[0].id;
+  await at(page, `/trials/${trial}?tab=logs&search=nothing+like+this`);
+  await page.getByText("No line is like that.").waitFor();
+  await at(page, "/experiments?state=ACTIVE&state=COMPLETED&offset=5000"); // the last counts; there is no such page
+  await until(async () => (await page.locator("tbody tr").count()) >= 2, "the last page there is");
+});
+
+// Events that come while no stream is open: at the beginning, and when the tab that has it is closed.
+test("what happens while the stream opens is not missed", async () => {
+  const other = await openBrowser(), first = other.pages()[0];
+  await other.route("**/api/v1/events*", async (r) => { await wait(1500); await r.continue().catch(() => {}); });
+  const happen = (what) => cli("e", "create", write("gap.yaml", `description: ${what}\nentrypoint: libmodel.so:trial\n${hparams}searcher: {name: single, metric: validation_loss, max_steps: 1}\n`), "trial", "--paused");
+  first.expectsErrors = true; // who am I
+  await first.goto(loginUrl());
+  await until(async () => (await first.locator("tbody tr").count()) > 1, "rows");
+  happen("in the beginning");
+  await first.getByText("in the beginning").first().waitFor({ timeout: 6000 });
+  const second = await other.newPage();
+  await at(second, "/experiments");
+  await until(async () => (await second.locator("tbody tr").count()) > 1, "rows");
+  await first.close();
+  happen("taken over");
+  await second.getByText("taken over").first().waitFor({ timeout: 6000 });
+  await other.close();
+});
+
+test("a login in another tab, a link in an open one", async () => {
+  const other = await openBrowser(), first = other.pages()[0];
+  first.expectsErrors = true; // who am I
+  await first.goto(base);
+  await first.getByLabel("token").waitFor();
+  const link = (p) => p.evaluate((hash) => { location.hash = hash; }, loginUrl().replace(/^[^#]*/, ""));
+  await link(first);
+  await first.getByRole("heading", { name: "Experiments" }).waitFor();
+  check(!first.url().includes("login="), "the secret stays in the address");
+  await at(first, "/experiments/2");
+  const second = await other.newPage();
+  await second.goto(loginUrl()); // the cookie is another now
+  await second.getByRole("heading", { name: "Experiments" }).waitFor();
+  const archived = row(2).archived;
+  await press(archived ? "Unarchive" : "Archive", first);
+  await until(() => row(2).archived === !archived, "the first tab may still act");
+  await press(archived ? "Archive" : "Unarchive", first);
+  await until(() => row(2).archived === archived, "and again");
+  await other.close();
+  problems.length = 0;
+});
+
 test("curves move while a trial runs", async () => {
   cli("e", "create", write("live.yaml", `description: live\nentrypoint: libmodel.so:trial\n${hparams}batches_per_step: 300\nmin_validation_period: 1\nsearcher: {name: single, metric: validation_loss, max_steps: 4000}\n`), "trial");
   const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id));
@@ -583,7 +662,6 @@ test("logging out", async () => {
 
 // ---- all of it ----
 
-import { mkdirSync } from "node:fs";
 mkdirSync(join(work, "odd"), { recursive: true });
 mkdirSync(join(work, "oddfiles"), { recursive: true });
 writeFileSync(join(work, "oddfiles", "readme.txt"), evil);

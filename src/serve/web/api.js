@@ -10,7 +10,14 @@ export class ApiError extends Error {
   }
 }
 
-async function call(method, path, body) {
+// Somebody has logged in anew in another tab: the cookie is that login's, its secret is asked for.
+async function isRenewed(status, method, path, isAgain) {
+  const old = csrf;
+  if (status !== 403 || method === "GET" || path === "/login" || isAgain) return false;
+  try { return (await session()).csrf !== old; } catch { return false; }
+}
+
+async function call(method, path, body, isAgain) {
   const headers = {};
   if (method !== "GET") headers["X-Ebb-Csrf"] = csrf || "";
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -24,6 +31,7 @@ async function call(method, path, body) {
     throw new ApiError(0, "The master does not answer.");
   }
   if (answer.status === 204) return null;
+  if (await isRenewed(answer.status, method, path, isAgain)) return call(method, path, body, true);
   const text = await answer.text();
   let value = null;
   try { value = JSON.parse(text); } catch { /* a file, or nothing */ }

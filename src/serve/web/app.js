@@ -1,8 +1,8 @@
 // app.js - the frame: who is logged in, where in the page we are, light or dark.
 import { html, render, useState, useEffect } from "./preact.js";
 import * as api from "./api.js";
-import { start, onState } from "./live.js";
-import { readPlace, Toasts, Failed, link, act, go } from "./ui.js";
+import { start, stop, onState } from "./live.js";
+import { readPlace, Toasts, toast, Failed, link, act } from "./ui.js";
 import { Experiments } from "./experiments.js";
 import { Experiment } from "./experiment.js";
 import { Trial } from "./trial.js";
@@ -55,18 +55,22 @@ function Link() {
 function App() {
   const [me, set] = useState(undefined), [error, fail] = useState(null), [place, move] = useState(readPlace());
   useEffect(() => {
-    const come = () => move(readPlace());
+    // a link of 'ebb ui' may be put into a tab that is open already
+    const enter = () => {
+      const secret = location.hash.match(/^#login=([\w-]+)$/);
+      if (secret) history.replaceState(null, "", "#/experiments");
+      move(readPlace());
+      (secret ? api.login({ secret: secret[1] }) : api.session()).then((s) => { fail(null); set(s); }, (e) => { if (secret || e.status !== 401) fail(e); if (secret) toast(e.message, true); set((m) => m || null); });
+    };
+    const come = () => (location.hash.startsWith("#login=") ? enter() : move(readPlace()));
     const out = () => { set(null); fail(new Error("This login has ended.")); };
     addEventListener("hashchange", come);
     addEventListener("popstate", come);
     addEventListener("ebb-place", come);
     addEventListener("ebb-logout", out);
-    const secret = location.hash.match(/^#login=([\w-]+)$/);
-    const enter = secret ? (history.replaceState(null, "", "#/experiments"), come(), api.login({ secret: secret[1] })) : api.session();
-    enter.then(set, (e) => { if (secret || (e.status !== 401 && e.status !== 0)) fail(e); else if (e.status === 0) fail(e); set(null); });
-    return () => {};
+    enter();
   }, []);
-  useEffect(() => { if (me) start(); }, [!!me]);
+  useEffect(() => { if (!me) return undefined; start(me.last_event); return stop; }, [!!me]);
   if (me === undefined) return null;
   if (!me) return html`<div><${Login} key=${String(error && error.message)} onDone=${(s) => { fail(null); set(s); }} error=${error} /></div>`;
   let page = html`<p class="empty">There is no such page. <a href=${link("/experiments")}>Experiments</a></p>`;

@@ -12,8 +12,8 @@ function thin(c, points) {
     const from = 1 + Math.floor((b * (n - 2)) / buckets), to = 1 + Math.floor(((b + 1) * (n - 2)) / buckets);
     let low = from, high = from;
     for (let i = from; i < to; i++) {
-      if (c.values[i] < c.values[low]) low = i;
-      if (c.values[i] > c.values[high]) high = i;
+      if (c.values[i] < c.values[low] || c.values[low] === "NaN") low = i;
+      if (c.values[i] > c.values[high] || c.values[high] === "NaN") high = i;
     }
     keep.push(Math.min(low, high));
     if (low !== high) keep.push(Math.max(low, high));

@@ -58,7 +58,7 @@ function CurvesTab({ e, id, q, set }) {
 
 function TrialsTab({ id, q, set }) {
   const limit = 50, offset = Number(q.offset) || 0, sort = q.sort || "id", [chosen, choose] = useState(new Set());
-  const points = useData(`/experiments/${id}/points`).data;
+  const points = useData(`/experiments/${id}/points`, (e) => e.experiment_id === id && e.type === "trial", { ms: 3000 }).data;
   const { data, error } = useData(`/experiments/${id}/trials` + api.query({ limit, offset, sort, state: q.state }), (e) => e.experiment_id === id && e.type !== "log");
   const names = points ? points.varying.slice(0, 8) : [], onSort = (s) => set({ sort: s, offset: "" });
   const cell = (t, name) => name.split(".").reduce((o, k) => (o && typeof o === "object" ? o[k] : undefined), t.hparams);
@@ -91,9 +91,10 @@ function CodeTab({ id }) {
   const { data, error } = useData(`/experiments/${id}/file_tree`);
   const files = data ? data.files.filter((f) => f.type !== "dir") : [], [path, open] = useState(null), [text, put] = useState(null);
   useEffect(() => {
-    if (!path) return;
+    let alive = !!path;
     put(null);
-    fetch(api.filePath(`/experiments/${id}/file` + api.query({ path })), { credentials: "same-origin" }).then((r) => r.text()).then((t) => put(t.length > 400000 ? t.slice(0, 400000) + "\n…" : t));
+    if (path) fetch(api.filePath(`/experiments/${id}/file` + api.query({ path })), { credentials: "same-origin" }).then((r) => r.text()).then((t) => { if (alive) put(t.length > 400000 ? t.slice(0, 400000) + "\n…" : t); }, () => { if (alive) put("The master does not answer."); });
+    return () => { alive = false; };
   }, [path]);
   return html`<section class="card"><div class="card-head"><h2>Model definition</h2><span class="actions"><a class="button" href=${api.filePath(`/experiments/${id}/model_def`)} download>Download</a></span></div><${Failed} error=${error} />
     ${files.length ? html`<div class="split"><ul>${files.map((f) => html`<li key=${f.path}><button class="quiet mono" aria-pressed=${path === f.path ? "true" : "false"} onClick=${() => open(f.path)}>${f.path}</button></li>`)}</ul><pre class="code" tabindex="0" aria-label="file">${path ? (text === null ? "…" : text.includes("\0") ? "(not a text)" : text) : "Choose a file."}</pre></div>` : html`<p class="empty">It has no files of its own.</p>`}</section>`;
@@ -105,11 +106,11 @@ function NotesTab({ e, me, reload }) {
     <div class="body"><textarea rows="14" aria-label="notes" readOnly=${me.read_only} value=${text} onInput=${(x) => put(x.target.value)}></textarea></div></section>`;
 }
 
-function LogsTab({ e, id }) {
+function LogsTab({ e, id, q, set }) {
   const { data } = useData(`/experiments/${id}/trials?limit=200`, (x) => x.experiment_id === id && x.type === "trial");
-  const trials = data ? data.trials : [], [chosen, choose] = useState(null), trial = chosen || e.best_trial_id || (trials[0] && trials[0].id);
-  return html`<div><div class="toolbar" style=${{ marginBottom: ".75rem" }}><label class="inline">Trial <select value=${trial || ""} onChange=${(x) => choose(Number(x.target.value))}>${trials.map((t) => html`<option key=${t.id} value=${t.id}>${t.id}${t.id === e.best_trial_id ? " (best)" : ""}</option>`)}</select></label></div>
-    ${trial ? html`<${Logs} key=${trial} path=${`/trials/${trial}/logs`} title=${"Log of trial " + trial} levels wants=${(x) => x.type === "log" && x.trial_id === trial} />` : html`<p class="empty">No trial has begun yet.</p>`}</div>`;
+  const trials = data ? data.trials : [], trial = Number(q.trial) || e.best_trial_id || (trials[0] && trials[0].id);
+  return html`<div><div class="toolbar" style=${{ marginBottom: ".75rem" }}><label class="inline">Trial <select value=${trial || ""} onChange=${(x) => set({ trial: x.target.value })}>${trials.map((t) => html`<option key=${t.id} value=${t.id}>${t.id}${t.id === e.best_trial_id ? " (best)" : ""}</option>`)}</select></label></div>
+    ${trial ? html`<${Logs} key=${trial} path=${`/trials/${trial}/logs`} title=${"Log of trial " + trial} q=${q} put=${set} wants=${(x) => x.type === "log" && x.trial_id === trial} />` : html`<p class="empty">No trial has begun yet.</p>`}</div>`;
 }
 
 // ---- what can be done ----
@@ -179,7 +180,7 @@ export function Experiment({ place, id, me }) {
     <div id="tab-panel" role="tabpanel" aria-labelledby=${"tab-" + tab}>
       ${tab === "curves" ? html`<${CurvesTab} e=${e} id=${id} q=${q} set=${set} />` : tab === "trials" ? html`<${TrialsTab} id=${id} q=${q} set=${set} />` : tab === "explore" ? html`<${Explore} id=${id} place=${place} config=${e.config} />`
       : tab === "checkpoints" ? html`<${CheckpointsTab} id=${id} me=${me} />` : tab === "config" ? html`<section class="card"><h2>Configuration</h2><pre class="code" tabindex="0" aria-label="configuration">${toYaml(e.config || {})}</pre></section>`
-      : tab === "code" ? html`<${CodeTab} id=${id} />` : tab === "notes" ? html`<${NotesTab} e=${e} me=${me} reload=${reload} />` : html`<${LogsTab} e=${e} id=${id} />`}
+      : tab === "code" ? html`<${CodeTab} id=${id} />` : tab === "notes" ? html`<${NotesTab} e=${e} me=${me} reload=${reload} />` : html`<${LogsTab} e=${e} id=${id} q=${q} set=${set} />`}
     </div>
     ${fork && e.config && html`<${ForkDialog} title=${`Fork experiment ${id}`} config=${{ ...e.config, description: e.description ? "Fork of " + e.description : "" }} parent=${id} onClose=${() => { setFork(false); if (q.fork) set({ fork: "" }); }} />`}
   </div>`;

@@ -1,6 +1,6 @@
 // explore.js - all trials of an experiment at once: parallel coordinates with brushes, scatter plots, heat map, importance.
 import { html, useState, useMemo, useRef, useEffect } from "./preact.js";
-import { useData, useQuery, go, link, fmt, short, num, Failed } from "./ui.js";
+import { useData, useQuery, go, link, listOf, fmt, short, num, Failed } from "./ui.js";
 import * as api from "./api.js";
 import { Canvas, TableOf, axisOf, scaleColour, scaleRgb, useTheme } from "./chart.js";
 import { raster, rgb } from "./raster.js";
@@ -194,8 +194,8 @@ function Scatter({ data, space, name, kept }) {
 }
 
 // Pairs of hyperparameters: the mean metric of the trials in each cell.
-function Heat({ data, space, names, kept }) {
-  const [a, setA] = useState(names[0]), [b, setB] = useState(names[1] || names[0]), N = 10, ax = space.column(a), ay = space.column(b);
+function Heat({ data, space, names, kept, q, set }) {
+  const known = (name, other) => (names.includes(name) ? name : other), a = known(q.across, names[0]), b = known(q.up, names[1] || names[0]), N = 10, ax = space.column(a), ay = space.column(b);
   const cells = useMemo(() => {
     const nx = ax.isText ? ax.names.length : N, ny = ay.isText ? ay.names.length : N, sum = new Map();
     for (let t = 0; t < kept.mask.length; t++) {
@@ -226,7 +226,7 @@ function Heat({ data, space, names, kept }) {
     g.fillText(ax.isText ? ax.names[0] || "" : short(ax.low), 70, h - 12);
   };
   const pick = (value, f, label) => html`<label class="inline">${label} <select value=${value} onChange=${(e) => f(e.target.value)}>${names.map((n) => html`<option key=${n} value=${n}>${n}</option>`)}</select></label>`;
-  return html`<div><div class="toolbar">${pick(a, setA, "across")}${pick(b, setB, "up")}</div>
+  return html`<div><div class="toolbar">${pick(a, (v) => set({ across: v }), "across")}${pick(b, (v) => set({ up: v }), "up")}</div>
     <${Canvas} height=${300} draw=${draw} deps=${[cells]} label=${`mean ${data.metric} over ${a} and ${b}`} />
     <${TableOf} columns=${[a, b, "mean " + data.metric, "trials"]} rows=${[...cells.sum].map(([key, [s, n]]) => [range(ax, cells.nx, key % cells.nx), range(ay, cells.ny, Math.floor(key / cells.nx)), s / n, n])} /></div>`;
 }
@@ -246,18 +246,25 @@ function Controls({ id, q, set, size }) {
     <label class="inline">after <input type="number" min=${size} step=${size} placeholder=${q.metric && q.kind !== "training" ? "the latest" : "the best"} style=${{ width: "7.5em" }} value=${q.at || ""} onChange=${(e) => set({ at: e.target.value })} /> batches</label></span>`;
 }
 
+// Ranges as the address has them: "name:0.25:1", parts of an axis.
+const readRanges = (list) => Object.fromEntries(list.map((r) => /^(.+):([\d.]+):([\d.]+)$/s.exec(r)).filter(Boolean).map(([, name, lo, hi]) => [name, [Number(lo), Number(hi)]]));
+const writeRanges = (brushes) => Object.entries(brushes).map(([name, ends]) => [name, ...ends.map((v) => String(Number(v.toFixed(4))))].join(":"));
+const NO_AXIS = "-";
+
 export function Explore({ id, place, config }) {
   const q = place.query, set = useQuery(place), size = (config && config.batches_per_step) || 100;
   const asked = { metric: q.kind === "training" ? "" : q.metric, step: q.at ? Math.max(1, Math.round(Number(q.at) / size)) : "" };
   const { data, error } = useData(`/experiments/${id}/points` + api.query(asked), (e) => e.experiment_id === id && e.type !== "log" && e.type !== "step");
-  const space = useSpace(data), [brushes, setBrushes] = useState({}), [shown, show] = useState(null);
-  const names = data ? (shown || data.varying).filter((n) => data.names.includes(n)) : [], chosen = names.join("\n");
+  const space = useSpace(data), [brushes, setBrushes] = useState(() => readRanges(listOf(q.range))), shown = listOf(q.axis), show = (l) => set({ axis: l.length ? l : NO_AXIS });
+  const names = data ? (shown.length ? shown : data.varying).filter((n) => data.names.includes(n)) : [], chosen = names.join("\n");
+  useEffect(() => { const t = setTimeout(() => set({ range: writeRanges(brushes) }), 300); return () => clearTimeout(t); }, [brushes]); // when the hand rests
   const axes = useMemo(() => (data ? [...names, data.metric] : []), [data, chosen]);
   const kept = useMemo(() => {
     const n = data ? data.trials.length : 0, mask = new Uint8Array(n).fill(1);
     let count = n;
     Object.entries(brushes).forEach(([name, [lo, hi]]) => {
-      const at = space ? space.column(name).at : [];
+      if (!space || (name !== data.metric && !data.names.includes(name))) return;
+      const { at } = space.column(name);
       for (let i = 0; i < n; i++) if (mask[i] && !(at[i] >= lo - 1e-6 && at[i] <= hi + 1e-6)) { mask[i] = 0; count--; }
     });
     return { mask, size: count };
@@ -272,8 +279,8 @@ export function Explore({ id, place, config }) {
       <tbody>${rows.map((t) => html`<tr key=${t.id}><td class="num"><a href=${link("/trials/" + t.id)}>${t.id}</a></td><td>${t.state.toLowerCase()}</td><td class="num">${fmt(num(t.value))}</td>${names.map((n) => html`<td key=${n} class="num">${fmt(t.hparams[data.names.indexOf(n)])}</td>`)}</tr>`)}</tbody></table></div>
       ${still.size > ROWS && html`<p class="pager">The best ${ROWS} of ${still.size}.</p>`}</div>`, [rows, axes]);
   const plots = useMemo(() => data && space && html`<div><div class="grid"><${Importance} id=${id} asked=${asked} />
-      ${data.varying.length > 1 && html`<section class="card"><h2>Heat map</h2><div class="body"><${Heat} data=${data} space=${space} names=${data.varying} kept=${still} /></div></section>`}</div>
-    ${names.length > 0 && html`<section class="card"><h2>Scatter plots</h2><div class="body"><div class="multiples">${names.map((n) => html`<${Scatter} key=${n} data=${data} space=${space} name=${n} kept=${still} />`)}</div></div></section>`}</div>`, [space, still, chosen]);
+      ${data.varying.length > 1 && html`<section class="card"><h2>Heat map</h2><div class="body"><${Heat} data=${data} space=${space} names=${data.varying} kept=${still} q=${q} set=${set} /></div></section>`}</div>
+    ${names.length > 0 && html`<section class="card"><h2>Scatter plots</h2><div class="body"><div class="multiples">${names.map((n) => html`<${Scatter} key=${n} data=${data} space=${space} name=${n} kept=${still} />`)}</div></div></section>`}</div>`, [space, still, chosen, q.across, q.up]);
   if (!data) return html`<${Failed} error=${error} />`;
   if (!data.trials.length) return html`<p class="empty">No trial has begun yet.</p>`;
   return html`<div><${Failed} error=${error} />

@@ -1,11 +1,12 @@
-// live.js - what changes, as it changes. One tab holds the stream and tells the others: browsers allow few connections.
+// live.js - what changes, as it changes. One tab holds the stream and tells the others: browsers allow few connections. Every tab knows the number of the
+// last event, so that who takes the stream over goes on where it ended: nothing is missed in between.
 import { eventsPath } from "./api.js";
 
 const listeners = new Set();
 const states = new Set();
 let state = "wait";
 const channel = "BroadcastChannel" in window ? new BroadcastChannel("ebb " + eventsPath) : null;
-let source = null, retry = null, last = null;
+let source = null, retry = null, last = null, release = null;
 
 function tell(message) {
   if (message.state) {
@@ -15,6 +16,7 @@ function tell(message) {
     }
     return;
   }
+  last = message.last || last;
   listeners.forEach((f) => f(message));
 }
 function spread(message) {
@@ -26,14 +28,8 @@ function open() {
   clearTimeout(retry);
   source = new EventSource(eventsPath + (last ? "?after=" + last : ""));
   source.onopen = () => spread({ state: "on" });
-  source.onmessage = (e) => {
-    last = e.lastEventId;
-    spread({ events: JSON.parse(e.data) });
-  };
-  source.addEventListener("cut", (e) => {
-    last = e.lastEventId;
-    spread({ cut: true, events: [] });
-  });
+  source.onmessage = (e) => spread({ events: JSON.parse(e.data), last: e.lastEventId });
+  source.addEventListener("cut", (e) => spread({ cut: true, events: [], last: e.lastEventId }));
   source.onerror = () => {
     spread({ state: "off" });
     source.close();
@@ -41,14 +37,29 @@ function open() {
   };
 }
 
-export function start() {
+// after: the number of the last event before anything was asked for.
+export function start(after) {
+  last = String(after || "") || last;
   if (channel) channel.onmessage = (e) => (e.data === "state?" ? source && channel.postMessage({ state }) : tell(e.data));
   if (channel && navigator.locks) {
-    navigator.locks.request("ebb stream " + eventsPath, () => { open(); return new Promise(() => {}); });
+    navigator.locks.request("ebb stream " + eventsPath, () => {
+      if (!release) return undefined; // stopped while it waited
+      open();
+      return new Promise((done) => { release = done; });
+    });
+    release = () => {};
     channel.postMessage("state?");
   } else {
     open();
   }
+}
+// The login has ended: nobody listens until the next one.
+export function stop() {
+  clearTimeout(retry);
+  if (source) source.close();
+  source = null;
+  if (release) release();
+  release = null;
 }
 
 // Call f({events, cut}) when one of the events is wanted; at most once in `ms`, and soon after the first.

@@ -6,8 +6,9 @@ import { Failed } from "./ui.js";
 
 const KEEP = 5000;
 
-export function Logs({ path, wants, title = "Log", levels, live = true }) {
-  const [lines, set] = useState([]), [error, fail] = useState(null), [search, find] = useState(""), [level, pick] = useState("");
+// q, put: where the address has what is searched; without them nothing is.
+export function Logs({ path, wants, title = "Log", q = {}, put, live = true }) {
+  const [lines, set] = useState([]), [error, fail] = useState(null), search = q.search || "", level = q.level || "";
   const [follow, stay] = useState(true);
   const box = useRef(), next = useRef(0), ready = useRef(false);
   const query = { search, level };
@@ -47,8 +48,8 @@ export function Logs({ path, wants, title = "Log", levels, live = true }) {
     URL.revokeObjectURL(url);
   };
   return html`<section class="card"><div class="card-head"><h2>${title}</h2><div class="toolbar">
-      ${levels && html`<input type="search" placeholder="Search" aria-label="search the log" value=${search} onInput=${(e) => find(e.target.value)} />
-      <select aria-label="level" value=${level} onChange=${(e) => pick(e.target.value)}><option value="">every level</option>${["DEBUG", "INFO", "WARNING", "ERROR"].map((l) => html`<option key=${l} value=${l}>${l.toLowerCase()}</option>`)}</select>`}
+      ${put && html`<input type="search" placeholder="Search" aria-label="search the log" value=${search} onInput=${(e) => put({ search: e.target.value })} />
+      <select aria-label="level" value=${level} onChange=${(e) => put({ level: e.target.value })}><option value="">every level</option>${["DEBUG", "INFO", "WARNING", "ERROR"].map((l) => html`<option key=${l} value=${l}>${l.toLowerCase()}</option>`)}</select>`}
       <label class="inline"><input type="checkbox" checked=${follow} onChange=${(e) => stay(e.target.checked)} /> follow</label></div>
       <span class="actions"><button onClick=${save}>Download</button></span></div>
     <${Failed} error=${error} />

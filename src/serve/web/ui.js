@@ -50,10 +50,11 @@ export const Progress = ({ value, label }) =>
 
 // ---- where we are: everything that can be seen stands in the address ----
 
+const lists = ["label", "user", "axis", "range"];
 export function readPlace() {
   const [path, search] = location.hash.replace(/^#/, "").split("?");
   const query = {};
-  for (const [k, v] of new URLSearchParams(search || "")) query[k] = query[k] === undefined ? v : [].concat(query[k], v);
+  for (const [k, v] of new URLSearchParams(search || "")) query[k] = lists.includes(k) && query[k] !== undefined ? [].concat(query[k], v) : v;
   return { path: path || "/experiments", query };
 }
 // A value of the address that may stand there several times.
@@ -168,10 +169,13 @@ export function Sorted({ name, text, sort, onSort, num: isNum }) {
   return html`<th scope="col" class=${isNum ? "num" : ""} aria-sort=${up ? "ascending" : down ? "descending" : "none"}>
     <button onClick=${() => onSort(down ? name : up ? "-" + name : (name === "id" || isNum ? "-" : "") + name)}>${text}${up ? " ▲" : down ? " ▼" : ""}</button></th>`;
 }
-export const Pager = ({ offset, limit, total, onMove }) => html`<div class="pager">
+export function Pager({ offset, limit, total, onMove }) {
+  useEffect(() => { if (offset > 0 && offset >= total) onMove(Math.max(0, Math.floor((total - 1) / limit) * limit)); }, [offset, limit, total]); // rows have gone
+  return html`<div class="pager">
   <span>${total === 0 ? "none" : `${offset + 1}–${Math.min(offset + limit, total)} of ${total.toLocaleString()}`}</span>
-  ${total > limit && html`<span class="actions"><button disabled=${offset === 0} onClick=${() => onMove(Math.max(0, offset - limit))}>Newer</button>
-  <button disabled=${offset + limit >= total} onClick=${() => onMove(offset + limit)}>Older</button></span>`}</div>`;
+  ${total > limit && html`<span class="actions"><button disabled=${offset === 0} onClick=${() => onMove(Math.max(0, offset - limit))}>Previous</button>
+  <button disabled=${offset + limit >= total} onClick=${() => onMove(offset + limit)}>Next</button></span>`}</div>`;
+}
 
 export function Labels({ labels, onAdd, onRemove, onPick, canEdit }) {
   const [adding, setAdding] = useState(false);
@@ -201,7 +205,7 @@ export function useNow(ms = 1000, on = true) {
 
 // ---- YAML of a configuration, as people edit it ----
 
-const plain = (s) => /^[A-Za-z_./][\w ./@+-]*$/.test(s) && !/^(true|false|null|yes|no|on|off|y|n|~)$/i.test(s) && !/\s$/.test(s);
+const plain = (s) => /^[A-Za-z_/][\w ./@+-]*$/.test(s) && !/^(true|false|null|yes|no|on|off|y|n|~)$/i.test(s) && !/\s$/.test(s);
 const scalar = (v) => (typeof v === "string" ? (plain(v) ? v : JSON.stringify(v)) : v === null || v === undefined ? "null" : String(v));
 const isLeaf = (v) => v === null || typeof v !== "object" || Object.keys(v).length === 0;
 export function toYaml(v, indent = "") {
