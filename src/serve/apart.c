@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/heap.h"
@@ -12,7 +13,8 @@
 
 #define THREADS 2
 #define KEPT 64
-#define SLOW_MAX 16 /* programs that wait for their turn; ten seconds each, at worst */
+#define SLOW_MAX 16             /* programs that wait for their turn; ten seconds each, at worst */
+#define LARGE ((size_t)4 << 20) /* answers that leave in pieces */
 
 struct kept {
     uint64_t used; /* when: the one that was used longest ago goes first */
@@ -93,6 +95,26 @@ void serve_job_destroy(struct serve_job *job)
 
 /* ---- threads ---- */
 
+/* As files do: so that no turn copies tens of megabytes. What fails leaves it in memory. */
+static void put_into_file(struct serve_http_response *r)
+{
+    int fd = memfd_create("ebb-answer", MFD_CLOEXEC);
+    for (size_t at = 0; fd >= 0 && at < r->body.length;) {
+        ssize_t n = write(fd, r->body.data + at, r->body.length - at);
+        at += n > 0 ? (size_t)n : 0;
+        if (n <= 0 && errno != EINTR) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (fd < 0)
+        return;
+    r->has_file = true;
+    r->file = fd;
+    r->file_bytes = (int64_t)r->body.length;
+    ebb_str_fini(&r->body);
+}
+
 static void answer(struct serve_apart *a, struct serve_job *job, struct exp_db *db,
                    const struct ebb_error *why)
 {
@@ -112,8 +134,10 @@ static void answer(struct serve_apart *a, struct serve_job *job, struct exp_db *
         serve_http_write_error(r, 503, err.message);
     if (job->is_remote && strcmp(job->method, "GET") == 0)
         (void)serve_http_tag(r, asked);
-    if (job->wants_gzip)
+    if (job->wants_gzip && strcmp(r->content_type, "application/gzip") != 0)
         serve_http_pack(r);
+    if (job->is_remote && r->body.length > LARGE)
+        put_into_file(r);
 }
 
 static void *work(void *context)
@@ -203,6 +227,23 @@ bool serve_apart_add(struct serve_apart *a, struct serve_job *job)
     }
     pthread_mutex_unlock(&a->lock);
     return is_taken;
+}
+
+void serve_apart_forget(struct serve_apart *a, uint64_t conn)
+{
+    struct list kept = {0};
+    if (a == NULL)
+        return;
+    pthread_mutex_lock(&a->lock);
+    for (struct serve_job *job; (job = pop(&a->asked)) != NULL;)
+        if (job->conn != conn) {
+            push(&kept, job);
+        } else {
+            serve_job_destroy(job);
+            a->waiting--;
+        }
+    a->asked = kept;
+    pthread_mutex_unlock(&a->lock);
 }
 
 struct serve_job *serve_apart_take(struct serve_apart *a)

@@ -17,9 +17,11 @@
 #define EVENTS 64
 #define STREAM_MAX ((size_t)8 << 20)    /* a listener that is so far behind is none */
 #define CHATTER_MAX ((size_t)1 << 20)   /* of requests that come while one is being answered */
+#define STRANGER_MAX ((size_t)64 << 10) /* of a body over TCP that no token came with */
+#define READER_MAX ((size_t)2 << 20)    /* ... whose token may only read */
 #define PACK_HERE_MAX ((size_t)1 << 18) /* more is compressed by threads, or not */
 #define FILE_PIECE ((size_t)256 << 10)
-#define FILE_PIECES 16 /* in a turn */
+#define FILE_PIECES 16 /* in a turn, of all files together; one of each at least */
 
 struct serve *serve_of(const struct exp_master *m)
 {
@@ -32,6 +34,10 @@ static void close_conn(struct serve *s, struct serve_conn *c)
         if (s->conns[i] == c)
             s->conns[i] = s->conns[--s->conn_count];
     s->tcp_count -= c->is_tcp;
+    if (c->is_apart) {
+        serve_apart_forget(s->apart, c->number);
+        serve_apart_forget(s->slow, c->number);
+    }
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->wire.fd, NULL);
     ebb_wire_fini(&c->wire);
     serve_job_destroy(c->job);
@@ -52,11 +58,24 @@ static uint64_t now_ns(const struct serve *s)
     return exp_master_info(s->m).now_ns;
 }
 
-/* The target is asked again. */
-static bool keep_target(struct serve_conn *c, const char *target)
+/* The target is asked again, for what comes behind the end that its empty answer tells: a parameter
+ * that stands twice counts as its first. */
+static bool keep_target(struct serve_conn *c, const char *target, const struct ebb_str *answer)
 {
+    struct ebb_str text = {0};
+    const char *next = strstr(ebb_str_c(answer), "\"next\": ");
+    size_t path = strcspn(target, "?");
+    const char *query = target + path;
+    bool is_log = path >= 5 && strncmp(query - 5, "/logs", 5) == 0;
+    ebb_str_addn(&text, target, path);
+    if (next != NULL)
+        ebb_str_printf(&text, "?%s=%.*s%s%s", is_log ? "greater_than_id" : "after",
+                       (int)strspn(next + 8, "0123456789"), next + 8, query[0] != '\0' ? "&" : "",
+                       query[0] != '\0' ? query + 1 : "");
+    else
+        ebb_str_add(&text, query);
     ebb_free(c->waiting);
-    c->waiting = ebb_strdup(target);
+    c->waiting = ebb_str_take(&text);
     return c->waiting != NULL;
 }
 
@@ -92,10 +111,10 @@ void serve_conn_answer(struct serve_conn *c, struct serve_http_response *respons
 }
 
 /* The next pieces of a file, while they are taken; a turn sends a few of them at most. */
-static void send_file(struct serve *s, struct serve_conn *c)
+static void send_file(struct serve *s, struct serve_conn *c, int pieces)
 {
     char *piece = ebb_alloc(FILE_PIECE);
-    for (int i = 0; piece != NULL && i < FILE_PIECES && c->is_sending && !c->wire.is_broken; i++) {
+    for (int i = 0; piece != NULL && i < pieces && c->is_sending && !c->wire.is_broken; i++) {
         if (ebb_wire_has_out(&c->wire))
             ebb_wire_flush(&c->wire, s->epoll_fd);
         if (ebb_wire_has_out(&c->wire) || c->wire.is_broken)
@@ -166,7 +185,7 @@ static enum ebb_status handle(struct serve *s, struct serve_conn *c,
         c->is_later = true;
     else if (status == EBB_OK && !is_again && seconds > 0 && is_empty_answer(&response)) {
         c->wait_until_ns = now_ns(s) + (uint64_t)((seconds < 600 ? seconds : 600) * 1e9);
-        if (!keep_target(c, request->target))
+        if (!keep_target(c, request->target, &response.body))
             status = ebb_no_memory(err, strlen(request->target));
     } else if (status == EBB_OK &&
                (!is_again || !is_empty_answer(&response) || now_ns(s) >= c->wait_until_ns)) {
@@ -214,7 +233,7 @@ static enum ebb_status handle_rest(struct serve *s, struct serve_conn *c,
                                    const struct serve_http_request *request, struct ebb_error *err)
 {
     unsigned threads = is_stalled(s) ? 0 : serve_rest_is_apart(request);
-    if (m->wants_stream && serve_rest_is_events(request)) {
+    if (m->wants_stream && !c->is_head && serve_rest_is_events(request)) {
         serve_stream_begin(s, c, request->target, m->last_event);
         return EBB_OK;
     }
@@ -322,6 +341,13 @@ static enum ebb_status read_message(struct serve *s, struct serve_conn *c,
     return status;
 }
 
+/* Room is for those who may fill it. `left`: what has come of a message that is not whole. */
+static bool is_too_much(const struct serve_conn *c, const struct serve_http_message *m, size_t left)
+{
+    size_t most = c->user == NULL ? STRANGER_MAX : c->is_read_only ? READER_MAX : SIZE_MAX;
+    return c->is_tcp && !c->wire.is_dead && left - m->head_length > most;
+}
+
 static enum ebb_status read_requests(struct serve *s, struct serve_conn *c, struct ebb_error *err)
 {
     struct serve_http_message message;
@@ -337,6 +363,8 @@ static enum ebb_status read_requests(struct serve *s, struct serve_conn *c, stru
         }
         if (message.head_length > 0)
             EBB_TRY(read_message(s, c, &message, result == SERVE_HTTP_DONE, err));
+        if (result == SERVE_HTTP_MORE && message.head_length > 0 && is_too_much(c, &message, left))
+            serve_conn_refuse(c, 413, "this body is longer than anything that can be asked so");
         if (result == SERVE_HTTP_MORE || c->is_later)
             return EBB_OK;
         ebb_wire_used(&c->wire, message.used);
@@ -509,11 +537,15 @@ static void look_at_clock(struct serve *s, struct serve_conn *c)
 
 static void flush_all(struct serve *s)
 {
+    int files = 0;
+    for (size_t i = 0; i < s->conn_count; i++)
+        files += s->conns[i]->is_sending;
+    int pieces = files < FILE_PIECES ? FILE_PIECES / (files > 0 ? files : 1) : 1;
     for (size_t i = s->conn_count; i-- > 0;) {
         struct serve_conn *c = s->conns[i];
         look_at_clock(s, c);
         if (c->is_sending)
-            send_file(s, c);
+            send_file(s, c, pieces);
         if (ebb_wire_has_out(&c->wire))
             ebb_wire_flush(&c->wire, s->epoll_fd);
         c->wire.is_broken |=
@@ -556,19 +588,30 @@ static void start_job(struct serve *s, struct serve_conn *c)
     serve_conn_refuse(c, 503, err.message);
 }
 
+/* A long poll looks again; what proves who asks may have ended meanwhile. */
+static void ask_again(struct serve *s, struct serve_conn *c)
+{
+    struct ebb_error err;
+    struct serve_http_request request = request_of(c, "GET", c->waiting);
+    if (c->is_tcp && !serve_gate_is_known(s, c)) {
+        serve_conn_refuse(c, 401, "this token or login has ended");
+        ebb_free(c->waiting);
+        c->waiting = NULL;
+    } else if (handle(s, c, &request, true, &err) != EBB_OK) {
+        c->wire.is_broken = true; /* a read failed: the peer asks again */
+    }
+}
+
 static void send_all(void *context, bool has_news)
 {
     struct serve *s = context;
-    struct ebb_error err;
     for (size_t i = 0; i < s->conn_count && !is_stalled(s); i++) {
         struct serve_conn *c = s->conns[i];
         if (c->job != NULL) {
             start_job(s, c);
         } else if (c->waiting != NULL && !c->is_stream &&
                    (has_news || now_ns(s) >= c->wait_until_ns)) {
-            struct serve_http_request request = request_of(c, "GET", c->waiting);
-            if (handle(s, c, &request, true, &err) != EBB_OK)
-                c->wire.is_broken = true; /* a read failed: the peer asks again */
+            ask_again(s, c);
         }
     }
     if (!is_stalled(s))
@@ -603,7 +646,9 @@ static uint64_t deadline(void *context)
         const struct serve_conn *c = s->conns[i];
         if (c->waiting != NULL && !c->is_stream && c->wait_until_ns < first && !is_stalled(s))
             first = c->wait_until_ns;
-        uint64_t due = c->is_stream && !is_stalled(s) ? serve_stream_due(s, c) : c->due_ns;
+        uint64_t due = !c->is_stream    ? c->due_ns
+                       : !is_stalled(s) ? serve_stream_due(s, c)
+                                        : UINT64_MAX; /* nothing is said while it is */
         first = due < first ? due : first;
         if (c->is_sending && !ebb_wire_has_out(&c->wire))
             first = 0; /* there is room: at once */
@@ -614,10 +659,10 @@ static uint64_t deadline(void *context)
 static void end(void *context)
 {
     struct serve *s = context;
-    serve_apart_close(s->apart);
-    serve_apart_close(s->slow);
     while (s->conn_count > 0)
         close_conn(s, s->conns[0]);
+    serve_apart_close(s->apart);
+    serve_apart_close(s->slow);
     serve_listener_close(s->listener);
     close(s->epoll_fd);
     ebb_free(s->conns);

@@ -328,6 +328,7 @@ enum ebb_status serve_gate_login(struct serve *s, struct serve_conn *c, const ch
         ebb_jsonw_key_string(&w, "user", from.user_name);
         ebb_jsonw_key_bool(&w, "read_only", from.read_only);
         ebb_jsonw_key_string(&w, "csrf", csrf);
+        ebb_jsonw_key_int(&w, "last_event", exp_master_info(s->m).last_notice);
         ebb_jsonw_object_end(&w);
         serve_conn_answer(c, response);
     }

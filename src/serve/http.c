@@ -407,7 +407,7 @@ void serve_http_write_response(const struct serve_http_response *r, unsigned man
     if (has_body)
         ebb_str_printf(out, "Content-Type: %s\r\nContent-Length: %lld\r\n", r->content_type,
                        r->has_file ? (long long)r->file_bytes : (long long)r->body.length);
-    if (r->has_file)
+    if (r->takes_range)
         ebb_str_add(out, "Accept-Ranges: bytes\r\n");
     if (r->content_range[0] != '\0')
         ebb_str_printf(out, "Content-Range: %s\r\n", r->content_range);

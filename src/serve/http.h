@@ -38,6 +38,7 @@ struct serve_http_response {
     bool has_file;            /* instead of the body: bytes of a file, sent in pieces */
     int file;                 /* owned */
     int64_t file_at, file_bytes;
+    bool takes_range;       /* a part of it may be asked for */
     char content_range[80]; /* Content-Range, else "" */
     char location[160];     /* Location of a 201, else "" */
     char disposition[160];  /* Content-Disposition, else "" */

@@ -79,6 +79,8 @@ void serve_stream_begin(struct serve *s, struct serve_conn *c, const char *targe
 /* News that came since the last time; streams speak together and at a pace, however short turns are. */
 void serve_stream_send_all(struct serve *s);
 uint64_t serve_stream_due(const struct serve *s, const struct serve_conn *c);
+/* A token, login or user has ended: who listens proves anew that they may, after this turn. */
+void serve_stream_doubt(struct serve *s);
 
 /* ---- apart.c: reading in threads ----
  *
@@ -103,6 +105,8 @@ void serve_apart_close(struct serve_apart *apart);   /* waits for what is being 
 int serve_apart_fd(const struct serve_apart *apart); /* readable: something is done */
 /* false: too many wait already, and the job is still the caller's. */
 bool serve_apart_add(struct serve_apart *apart, struct serve_job *take_job);
+/* Nobody waits for the answer any more: what has not begun is not. apart may be NULL. */
+void serve_apart_forget(struct serve_apart *apart, uint64_t conn);
 struct serve_job *serve_apart_take(struct serve_apart *apart); /* what is done; NULL = no more */
 /* Answers that are worth keeping, by what was asked; for its threads. apart may be NULL. */
 bool serve_apart_recall(struct serve_apart *apart, const struct ebb_str *key, struct ebb_str *out);

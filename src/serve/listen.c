@@ -173,12 +173,18 @@ static enum ebb_status set_base(struct serve_listener *l, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* Every address of the machine: loopback is one of them. */
+static bool is_any_address(const char *name)
+{
+    return strcmp(name, "0.0.0.0") == 0 || strcmp(name, "::") == 0;
+}
+
 static void set_url(struct serve_listener *l)
 {
     const char *host = l->name;
     if (l->host_count > 0)
         host = l->hosts[0];
-    else if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0)
+    else if (is_any_address(host))
         host = "localhost";
     bool is_v6 = strchr(host, ':') != NULL,
          is_proxied = l->how.is_behind_proxy && l->host_count > 0;
@@ -274,8 +280,8 @@ bool serve_listener_is_host(const struct serve_listener *l, struct serve_http_te
             return true; /* at whatever port the proxy has */
     if (port != l->port)
         return false;
-    return (l->is_loopback && is_loopback_name(start)) || strcasecmp(l->name, start) == 0 ||
-           (l->tls != NULL && serve_tls_is_host(l->tls, start));
+    return ((l->is_loopback || is_any_address(l->name)) && is_loopback_name(start)) ||
+           strcasecmp(l->name, start) == 0 || (l->tls != NULL && serve_tls_is_host(l->tls, start));
 }
 
 /* ---- connections ---- */
@@ -288,13 +294,14 @@ void serve_conn_wind(struct serve *s, struct serve_conn *c)
     bool is_free = c->waiting != NULL || c->is_apart || c->is_later; /* it waits for us */
     if (c->is_stream)
         return;
-    if (!c->has_asked && !c->is_passed) { /* handshake and head: no byte makes them last */
+    bool is_head = !c->is_passed || c->user == NULL; /* a stranger's body has no more time */
+    if (!c->has_asked && is_head) { /* handshake and head: no byte makes them last */
         c->moved = moved;
         return;
     }
     if (is_free) {
         c->due_ns = UINT64_MAX;
-    } else if (left > 0 && !c->is_passed) { /* a head that has begun: no byte makes it last */
+    } else if (left > 0 && is_head) { /* a head that has begun: no byte makes it last */
         if (c->due_ns == UINT64_MAX || c->due_ns > now + s->listener->head_ns)
             c->due_ns = now + s->listener->head_ns;
     } else if (c->due_ns == UINT64_MAX || moved != c->moved) {

@@ -230,8 +230,10 @@ unsigned serve_rest_is_apart(const struct serve_http_request *request)
     const char *path = path_of(&r);
     const struct serve_route *route = path != NULL ? find_route(&r, path, &is_path) : NULL;
     unsigned flags = route != NULL ? route->flags : 0;
-    if ((flags & SERVE_PAGED) != 0 && serve_query_text(&r, "limit") != NULL &&
-        serve_query_text(&r, "wait") == NULL && serve_query_text(&r, "follow") == NULL)
+    bool is_part = (flags & SERVE_PAGED) != 0 && serve_query_text(&r, "limit") != NULL;
+    bool is_all = (flags & SERVE_WAITS) != 0 && request->is_remote;
+    if ((is_part || is_all) && serve_query_text(&r, "wait") == NULL &&
+        serve_query_text(&r, "follow") == NULL)
         flags |= SERVE_APART;
     ebb_arena_fini(&arena);
     return flags & (SERVE_APART | SERVE_SLOW);

@@ -39,7 +39,8 @@ enum serve_route_flag {
     SERVE_READS = 1u << 1,  /* not a GET, and changes nothing: for tokens that may only read, too */
     SERVE_APART = 1u << 2,  /* only reads rows: a thread may answer, with m NULL */
     SERVE_PAGED = 1u << 4,  /* SERVE_APART when a page is asked for (limit=) at once */
-    SERVE_SLOW = 1u << 5,   /* runs a program: by threads of its own, with m NULL */
+    SERVE_WAITS = 1u << 6,  /* over TCP SERVE_APART when all of it is asked for at once, too */
+    SERVE_SLOW = 1u << 5,   /* runs a program, computes long: by threads of its own, with m NULL */
     SERVE_PROVES = 1u << 3, /* about the login itself: read-only ones may end theirs */
 };
 
@@ -169,6 +170,11 @@ enum ebb_status serve_submit_check_paths(struct serve_rest *r, const struct exp_
  * none) in place of "********"; in the arena. */
 enum ebb_status serve_submit_reveal(struct serve_rest *r, int64_t parent,
                                     const struct ebb_doc_node **text);
+/* The same with the secrets of a template as it is stored; old NULL: it is new. */
+enum ebb_status serve_template_reveal(struct serve_rest *r, const struct exp_db_template *old,
+                                      const struct ebb_doc_node **text);
+/* A template as it is shown: its secrets masked, if it has any. */
+enum ebb_status serve_template_hide(struct serve_rest *r, struct exp_db_template *row);
 /* submit.c: the checkpoint_storage of files that name none. */
 enum ebb_status serve_site_storage(struct serve_rest *r, const struct ebb_doc_node **node);
 

@@ -115,7 +115,7 @@ static enum ebb_status preview_gc(struct serve_rest *r)
         .save_trial_best = serve_query_int(r, "save_trial_best", 1, 0),
         .save_trial_latest = serve_query_int(r, "save_trial_latest", 1, 0)};
     EBB_TRY(serve_need_experiment(r, r->id));
-    EBB_TRY(exp_gc_select(r->m, r->id, &policy, r->arena, &doomed, &count, r->err));
+    EBB_TRY(exp_gc_select(r->db, r->id, &policy, r->arena, &doomed, &count, r->err));
     serve_begin_list(r, "checkpoints");
     for (size_t i = 0; i < count; i++)
         write_checkpoint(&r->w, &doomed[i]);
@@ -201,7 +201,7 @@ static enum ebb_status get_file(struct serve_rest *r)
     EBB_THEN(status, open_file(r, ebb_str_c(&path), &fd, &st));
     ebb_str_fini(&path);
     EBB_TRY(status);
-    a->has_file = true;
+    a->has_file = a->takes_range = true;
     a->file = fd;
     a->file_bytes = st.st_size;
     if (r->request->range != NULL &&
@@ -212,6 +212,7 @@ static enum ebb_status get_file(struct serve_rest *r)
         return serve_refuse(r, 416, "the file has %lld bytes", (long long)st.st_size);
     }
     a->content_type = "application/octet-stream";
+    snprintf(a->disposition, sizeof a->disposition, "attachment");
     if (r->request->range == NULL)
         return EBB_OK;
     a->status = 206;
@@ -275,7 +276,7 @@ static enum ebb_status check_storage(struct serve_rest *r)
 
 static const struct serve_route routes[] = {
     {"GET", "/experiments/#/checkpoints", list, "its checkpoints", SERVE_APART},
-    {"GET", "/experiments/#/preview_gc", preview_gc, "checkpoints that would go", 0},
+    {"GET", "/experiments/#/preview_gc", preview_gc, "checkpoints that would go", SERVE_APART},
     {"GET", "/checkpoints/*", get, "one checkpoint", 0},
     {"DELETE", "/checkpoints/*", delete, "delete a checkpoint", 0},
     {"GET", "/checkpoints/*/files/**", get_file, "a file of it, or a range of one", 0},

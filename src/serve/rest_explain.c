@@ -96,6 +96,11 @@ static enum ebb_status read_asked(struct serve_rest *r, struct asked *a)
     ebb_reading_init(&reading, r->arena, "body", &report);
     ebb_keys_read(&reading, &(struct ebb_section){.table = &keys}, NULL, r->body, r->body, a);
     EBB_TRY(serve_blame(r, ebb_reading_end(&reading, &why), &why, 400, ""));
+    static const char *const others[] = {"name", "file", "init_from"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (a->options != NULL && ebb_doc_get(a->options, others[i]) != NULL)
+            return serve_refuse(r, 400, "options.%s: a model of the zoo, by model; no files",
+                                others[i]);
     EBB_TRY(check_plain(r, "options", a->options));
     return check_plain(r, "opt", a->opt);
 }

@@ -141,6 +141,6 @@ static enum ebb_status logs(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/trials/#/logs", logs, "what it printed", SERVE_PAGED},
+    {"GET", "/trials/#/logs", logs, "what it printed", SERVE_PAGED | SERVE_WAITS},
 };
 const struct serve_routes serve_routes_logs = SERVE_ROUTES(routes);

@@ -10,16 +10,35 @@ static const struct serve_column columns[] = {
 static enum ebb_status list(struct serve_rest *r)
 {
     struct exp_db_template row;
-    return serve_write_list(r, "templates", SERVE_COLUMNS(columns),
-                            exp_db_templates(r->db, NULL, &row, r->err));
+    serve_begin_list(r, "templates");
+    struct exp_db_cursor c = exp_db_templates(r->db, NULL, &row, r->err);
+    while (exp_db_fetch(&c)) {
+        c.status = serve_template_hide(r, &row);
+        if (c.status == EBB_OK)
+            serve_write_object(&r->w, SERVE_COLUMNS(columns), &row);
+    }
+    serve_end_list(r);
+    return exp_db_end(&c);
 }
 
 static enum ebb_status get(struct serve_rest *r)
 {
     struct exp_db_template row;
-    return serve_write_one(r, SERVE_COLUMNS(columns),
-                           exp_db_template_read(r->db, EXP_DB_NAME(r->name), &row, r->err),
-                           "template", r->name);
+    EBB_TRY(serve_find(r, exp_db_template_read(r->db, EXP_DB_NAME(r->name), &row, r->err),
+                       "no template %s", r->name));
+    EBB_TRY(serve_template_hide(r, &row));
+    serve_write_object(&r->w, SERVE_COLUMNS(columns), &row);
+    return EBB_OK;
+}
+
+/* Masks are what the stored one has there. */
+static enum ebb_status reveal(struct serve_rest *r, const struct ebb_doc_node **text)
+{
+    struct exp_db_template old;
+    bool is_there = false;
+    EBB_TRY(exp_db_only(exp_db_template_read(r->db, EXP_DB_NAME(r->name), &old, r->err), r->arena,
+                        &is_there));
+    return serve_template_reveal(r, is_there ? &old : NULL, text);
 }
 
 static enum ebb_status put(struct serve_rest *r)
@@ -28,6 +47,7 @@ static enum ebb_status put(struct serve_rest *r)
     struct ebb_error why;
     if (text == NULL || text->kind != EBB_DOC_STRING)
         return serve_refuse(r, 400, "config: missing, or not a text");
+    EBB_TRY(reveal(r, &text));
     enum ebb_status status =
         ebb_doc_parse_yaml(r->arena, r->name, text->text, text->length, &root, &why);
     EBB_TRY(serve_blame(r, status, &why, 400, ""));

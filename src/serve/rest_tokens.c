@@ -97,6 +97,7 @@ static enum ebb_status revoke(struct serve_rest *r)
     EBB_TRY(serve_find(r, exp_db_token_read(r->db, EXP_DB_ID(r->id), &row, r->err), "no token %lld",
                        (long long)r->id));
     EBB_TRY(exp_db_token_delete(r->db, EXP_DB_ID(r->id), r->err));
+    serve_stream_doubt(serve_of(r->m));
     serve_write_object(&r->w, SERVE_COLUMNS(columns), &row);
     return EBB_OK;
 }
@@ -144,6 +145,7 @@ static enum ebb_status session(struct serve_rest *r)
     ebb_jsonw_key_string(&r->w, "csrf", r->request->login != NULL ? csrf : NULL);
     ebb_jsonw_key_string(&r->w, "version", EBB_VERSION);
     ebb_jsonw_key_string(&r->w, "cluster_id", r->info.cluster_id);
+    ebb_jsonw_key_int(&r->w, "last_event", r->info.last_notice);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }
@@ -158,6 +160,7 @@ static enum ebb_status leave(struct serve_rest *r)
                         r->arena, &is_there));
     if (is_there)
         EBB_TRY(exp_db_token_delete(r->db, EXP_DB_ID(row.id), r->err));
+    serve_stream_doubt(serve_of(r->m));
     serve_gate_uncookie(serve_of(r->m), r->response);
     r->response->status = 204;
     return EBB_OK;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serve/rest.h"
+#include "serve/inner.h"
 
 #define NAME_MAX_BYTES 63
 
@@ -117,6 +117,7 @@ static enum ebb_status patch(struct serve_rest *r)
         return serve_refuse(r, 409, "%s is the account of the master: it stays active", r->name);
     struct exp_db_user_active change = {.name = r->name, .is_active = active->boolean};
     EBB_TRY(exp_db_user_set(r->db, &change, r->err));
+    serve_stream_doubt(serve_of(r->m));
     return answer_with(r, r->name);
 }
 

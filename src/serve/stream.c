@@ -33,7 +33,8 @@ void serve_stream_begin(struct serve *s, struct serve_conn *c, const char *targe
              last_event.at != NULL ? last_event.at : "");
     (void)ebb_parse_i64(last, &value); /* where a browser that lost its stream goes on */
     c->is_stream = true;
-    c->stream_after = value >= 0 ? value : exp_master_info(s->m).last_notice;
+    int64_t latest = exp_master_info(s->m).last_notice;
+    c->stream_after = value < 0 ? latest : value <= latest ? value : 0; /* a clock was set back */
     c->due_ns = exp_master_info(s->m).now_ns + QUIET_NS;
     ebb_free(c->waiting);
     c->waiting = ebb_strdup(target);
@@ -63,6 +64,13 @@ static void say(struct serve_conn *c, int64_t id, bool is_cut, const struct ebb_
     ebb_wire_say(&c->wire, ebb_str_c(&out), out.length);
     c->wire.is_broken |= out.failed;
     ebb_str_fini(&out);
+}
+
+void serve_stream_doubt(struct serve *s)
+{
+    for (size_t i = 0; i < s->conn_count; i++)
+        if (s->conns[i]->is_stream)
+            s->conns[i]->due_ns = 0;
 }
 
 /* Nothing for a while: is somebody there, and may they still? */
@@ -109,7 +117,8 @@ void serve_stream_send_all(struct serve *s)
             continue;
         if (info.now_ns >= c->due_ns)
             prove(s, c);
-        if (c->stream_after < info.last_notice && info.now_ns >= s->streams_ns) {
+        if (!c->wire.is_dead && c->stream_after < info.last_notice &&
+            info.now_ns >= s->streams_ns) {
             send_news(s, c);
             is_round = true;
         }

@@ -6,6 +6,7 @@
 
 #include "base/crypto.h"
 #include "base/heap.h"
+#include "base/map.h"
 #include "base/rng.h"
 #include "serve/rest.h"
 
@@ -199,9 +200,9 @@ static enum ebb_status read_config(struct serve_rest *r, struct submission *s)
     if (node == NULL || node->kind != EBB_DOC_STRING)
         return serve_refuse(r, 400, "experiment_config: missing, or not a text");
     EBB_TRY(serve_submit_reveal(r, ebb_doc_int(r->body, "parent_id", 0), &node));
-    /* Two of one turn differ by their number. */
-    uint64_t seed =
-        r->info.now_ns ^ (uint64_t)(r->info.time * 1e6) ^ (uint64_t)exp_master_next_id(r->m) << 40;
+    /* Two of one turn differ by their number; what is only simulated has none. */
+    int64_t number = r->m != NULL ? exp_master_next_id(r->m) : 0;
+    uint64_t seed = r->info.now_ns ^ (uint64_t)(r->info.time * 1e6) ^ (uint64_t)number << 40;
     int64_t default_seed = (int64_t)(ebb_splitmix64(&seed) & 0x7fffffff);
     struct exp_config_options options = {
         .file_name = ebb_doc_string(r->body, "file_name", "experiment"),
@@ -446,26 +447,34 @@ static void spell_out(struct ebb_str *out, const char *workloads)
     }
 }
 
-static void write_counts(struct serve_rest *r, const struct exp_sim *sim)
+/* How often each workload was, in the order of their first trials. */
+static enum ebb_status write_counts(struct serve_rest *r, const struct exp_sim *sim)
 {
     struct ebb_str key = {0};
-    ebb_jsonw_object(&r->w);
-    for (size_t i = 0; i < sim->trial_count; i++) {
-        size_t count = 0;
-        bool is_first = true;
-        for (size_t k = 0; k < sim->trial_count; k++) {
-            bool is_same = strcmp(sim->trials[k].workloads, sim->trials[i].workloads) == 0;
-            count += is_same;
-            is_first &= !is_same || k >= i;
+    struct ebb_strmap index;
+    size_t *counts = ebb_arena_calloc(r->arena, sim->trial_count + 1, sizeof *counts), kinds = 0;
+    const char **names = ebb_arena_calloc(r->arena, sim->trial_count + 1, sizeof *names);
+    enum ebb_status status = ebb_arena_status(r->arena, r->err);
+    ebb_strmap_init(&index);
+    for (size_t i = 0; status == EBB_OK && i < sim->trial_count; i++) {
+        const char *name = sim->trials[i].workloads;
+        uint64_t at = kinds;
+        if (!ebb_strmap_get(&index, name, strlen(name), &at)) {
+            names[kinds++] = name;
+            status = ebb_strmap_put(&index, name, strlen(name), at, r->err);
         }
-        if (!is_first)
-            continue;
-        spell_out(&key, sim->trials[i].workloads);
-        ebb_jsonw_key_uint(&r->w, ebb_str_c(&key), count);
+        counts[at]++;
+    }
+    ebb_strmap_fini(&index);
+    ebb_jsonw_object(&r->w);
+    for (size_t i = 0; status == EBB_OK && i < kinds; i++) {
+        spell_out(&key, names[i]);
+        ebb_jsonw_key_uint(&r->w, ebb_str_c(&key), counts[i]);
     }
     ebb_jsonw_object_end(&r->w);
-    r->response->body.failed |= key.failed;
+    EBB_THEN(status, ebb_str_status(&key, r->err));
     ebb_str_fini(&key);
+    return status;
 }
 
 static enum ebb_status preview_search(struct serve_rest *r)
@@ -490,14 +499,14 @@ static enum ebb_status preview_search(struct serve_rest *r)
     ebb_jsonw_key_uint(&r->w, "trials", sim.trial_count);
     ebb_jsonw_key_int(&r->w, "steps", sim.total_steps);
     ebb_jsonw_key(&r->w, "results");
-    write_counts(r, &sim);
+    EBB_TRY(write_counts(r, &sim));
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }
 
 static const struct serve_route routes[] = {
     {"POST", "/experiments", submit, "create an experiment", 0},
-    {"POST", "/preview-hp-search", preview_search, "simulate a search", SERVE_READS},
-    {"POST", "/searcher/preview", preview_search, "simulate a search", SERVE_READS},
+    {"POST", "/preview-hp-search", preview_search, "simulate a search", SERVE_READS | SERVE_SLOW},
+    {"POST", "/searcher/preview", preview_search, "simulate a search", SERVE_READS | SERVE_SLOW},
 };
 const struct serve_routes serve_routes_submit = SERVE_ROUTES(routes);

@@ -1,7 +1,8 @@
-/* submit_secrets.c - "********" in the configuration of a fork means the parent's secret.
+/* submit_secrets.c - "********" in the configuration of a fork means the parent's secret, and in a
+ * template that is stored again the one it has.
  *
- * Only while everything beside it in its mapping is as the parent has it: a key must not be sent to
- * another endpoint, nor a password to another user, by somebody who never knew it. */
+ * Only while everything beside it in its mapping is as there: a key must not be sent to another
+ * endpoint, nor a password to another user, by somebody who never knew it. */
 #include <string.h>
 
 #include "serve/rest.h"
@@ -10,7 +11,7 @@
 
 struct fork {
     struct serve_rest *r;
-    int64_t parent;
+    const char *whose; /* "experiment 7"; NULL: there is none */
     enum ebb_status status;
 };
 
@@ -38,11 +39,11 @@ static const struct ebb_doc_node *reveal(struct fork *f, const char *path,
         if (is_mask(value) && (!is_same || known == NULL))
             f->status = serve_refuse(
                 f->r, 400,
-                f->parent > 0
-                    ? "%s: %s stands for the secret of experiment %lld, but what stands beside it "
-                      "is not as there: write the secret out, or leave the rest unchanged"
+                f->whose != NULL
+                    ? "%s: %s stands for the secret of %s, but what stands beside it is not as "
+                      "there: write the secret out, or leave the rest unchanged"
                     : "%s: %s stands for a secret that is not shown: write it out",
-                here != NULL ? here : key, MASK, (long long)f->parent);
+                here != NULL ? here : key, MASK, f->whose);
         else
             value = is_mask(value) ? known
                                    : reveal(f, here != NULL ? here : key, value,
@@ -67,26 +68,84 @@ static enum ebb_status read_parent(struct serve_rest *r, int64_t parent,
                     : EBB_OK;
 }
 
-enum ebb_status serve_submit_reveal(struct serve_rest *r, int64_t parent,
-                                    const struct ebb_doc_node **text)
+static enum ebb_status to_text(struct serve_rest *r, const struct ebb_doc_node *root,
+                               const struct ebb_doc_node **text)
 {
-    const struct ebb_doc_node *root = NULL, *secret = NULL;
-    struct fork f = {.r = r, .parent = parent};
-    if (strstr((*text)->text, MASK) == NULL ||
-        ebb_doc_parse_yaml(r->arena, "config", (*text)->text, (*text)->length, &root, NULL) !=
-            EBB_OK)
-        return EBB_OK; /* its mistakes are found by who reads it */
-    EBB_TRY(read_parent(r, parent, &secret));
-    const struct ebb_doc_node *shown = secret != NULL ? exp_config_masked(r->arena, secret) : NULL;
-    root = reveal(&f, "", root, shown, secret);
-    EBB_TRY(f.status);
     struct ebb_str whole = {0};
     struct ebb_json_writer w;
     ebb_jsonw_init(&w, &whole, 0);
-    ebb_doc_write_json(root, &w);
+    ebb_doc_write_json(root, &w); /* JSON is YAML */
     struct ebb_doc_node *made =
         whole.failed ? NULL : ebb_doc_new_string(r->arena, ebb_str_c(&whole));
     ebb_str_fini(&whole);
     *text = made;
     return made != NULL ? EBB_OK : ebb_no_memory(r->err, sizeof *made);
+}
+
+/* `secret` is whose the masks are; NULL: nobody's. */
+static enum ebb_status reveal_all(struct fork *f, const struct ebb_doc_node *root,
+                                  const struct ebb_doc_node *secret,
+                                  const struct ebb_doc_node **text)
+{
+    const struct ebb_doc_node *shown =
+        secret != NULL ? exp_config_masked(f->r->arena, secret) : NULL;
+    root = reveal(f, "", root, shown, secret);
+    EBB_TRY(f->status);
+    return to_text(f->r, root, text);
+}
+
+/* NULL: there is no mask in it; or it is none, which is found by who reads it. */
+static const struct ebb_doc_node *with_masks(struct serve_rest *r, const struct ebb_doc_node *text)
+{
+    const struct ebb_doc_node *root = NULL;
+    if (strstr(text->text, MASK) == NULL ||
+        ebb_doc_parse_yaml(r->arena, "config", text->text, text->length, &root, NULL) != EBB_OK)
+        return NULL;
+    return root;
+}
+
+enum ebb_status serve_submit_reveal(struct serve_rest *r, int64_t parent,
+                                    const struct ebb_doc_node **text)
+{
+    const struct ebb_doc_node *root = with_masks(r, *text), *secret = NULL;
+    struct fork f = {.r = r};
+    if (root == NULL)
+        return EBB_OK;
+    EBB_TRY(read_parent(r, parent, &secret));
+    if (parent > 0 &&
+        (f.whose = ebb_arena_printf(r->arena, "experiment %lld", (long long)parent)) == NULL)
+        return ebb_no_memory(r->err, 32);
+    return reveal_all(&f, root, secret, text);
+}
+
+enum ebb_status serve_template_reveal(struct serve_rest *r, const struct exp_db_template *old,
+                                      const struct ebb_doc_node **text)
+{
+    const struct ebb_doc_node *root = with_masks(r, *text), *secret = NULL;
+    struct fork f = {.r = r};
+    if (root == NULL)
+        return EBB_OK;
+    if (old != NULL) {
+        EBB_TRY(ebb_doc_parse_yaml(r->arena, old->name, old->config, strlen(old->config), &secret,
+                                   r->err));
+        f.whose = ebb_arena_printf(r->arena, "template %s", old->name);
+        if (f.whose == NULL)
+            return ebb_no_memory(r->err, strlen(old->name));
+    }
+    return reveal_all(&f, root, secret, text);
+}
+
+enum ebb_status serve_template_hide(struct serve_rest *r, struct exp_db_template *row)
+{
+    const struct ebb_doc_node *root = NULL, *text = NULL;
+    EBB_TRY(
+        ebb_doc_parse_yaml(r->arena, row->name, row->config, strlen(row->config), &root, r->err));
+    const struct ebb_doc_node *shown = exp_config_masked(r->arena, root);
+    if (shown == NULL)
+        return ebb_no_memory(r->err, sizeof *shown);
+    if (ebb_doc_equal(root, shown))
+        return EBB_OK; /* as it was written, comments included */
+    EBB_TRY(to_text(r, shown, &text));
+    row->config = text->text;
+    return EBB_OK;
 }

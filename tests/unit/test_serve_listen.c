@@ -1,152 +1,13 @@
 /* A master on TCP: who is answered, who is refused and how, and that nobody is kept waiting. */
 #include "test.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/heap.h"
-#include "exp/exp.h"
-#include "master_fixture.h"
-#include "serve/serve.h"
-
-static struct fixture f;
-static int port;
-static char token[80], reader[80], cookie[80], csrf[80];
-
-/* ---- a browser of few words ---- */
-
-static int dial(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons((uint16_t)port),
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
-    return fd;
-}
-
-static char heard[1 << 20];
-static size_t heard_length;
-
-/* Bytes until `enough` stands in them, the peer closes or the time is up; the master turns. */
-static void hear_until(int fd, const char *enough, int ms)
-{
-    uint64_t until = ebb_clock_ns() + (uint64_t)ms * 1000000u;
-    while (ebb_clock_ns() < until) {
-        exp_master_turn(f.m, 2);
-        ssize_t n = recv(fd, heard + heard_length, sizeof heard - 1 - heard_length, MSG_DONTWAIT);
-        if (n == 0)
-            return;
-        heard_length += n > 0 ? (size_t)n : 0;
-        heard[heard_length] = '\0';
-        if (enough != NULL && memmem(heard, heard_length, enough, strlen(enough)) != NULL)
-            return;
-    }
-}
-
-/* ~T, ~R, ~C, ~X, ~P: the token, the one that may only read, the cookie, its secret, the port. */
-static void spell(char *out, size_t size, const char *text)
-{
-    size_t n = 0;
-    for (; *text != '\0' && n + 80 < size; text++) {
-        const char *word = text[0] != '~'   ? NULL
-                           : text[1] == 'T' ? token
-                           : text[1] == 'R' ? reader
-                           : text[1] == 'C' ? cookie
-                           : text[1] == 'X' ? csrf
-                                            : NULL;
-        if (text[0] == '~' && text[1] == 'P')
-            n += (size_t)snprintf(out + n, size - n, "%d", port);
-        else if (word != NULL)
-            n += (size_t)snprintf(out + n, size - n, "%s", word);
-        else
-            out[n++] = *text;
-        text += word != NULL || (text[0] == '~' && text[1] == 'P');
-    }
-    out[n] = '\0';
-}
-
-#define HOST "Host: 127.0.0.1:~P\r\n"
-
-/* One request on a connection of its own: its status; `heard` is the whole answer. */
-static int ask(const char *first, const char *fields, const char *body)
-{
-    char text[8192], request[4096];
-    snprintf(request, sizeof request, "%s HTTP/1.1\r\nConnection: close\r\n%s\r\n%s", first, fields,
-             body);
-    spell(text, sizeof text, request);
-    int fd = dial(), status = 0;
-    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
-    heard_length = 0;
-    heard[0] = '\0';
-    hear_until(fd, NULL, 5000);
-    close(fd);
-    (void)sscanf(heard, "HTTP/1.1 %d", &status);
-    return status;
-}
-
-static void expect(const char *what, int want, const char *first, const char *fields,
-                   const char *body)
-{
-    int found = ask(first, fields, body);
-    if (found != want)
-        fail_msg("%s: %d, not %d: %.400s", what, found, want, heard);
-    const char *const secrets[] = {token, reader, strchr(cookie, '=')};
-    for (size_t i = 0; i < 3; i++)
-        if (secrets[i] != NULL && strlen(secrets[i]) > 40 && strstr(heard, secrets[i] + 1) != NULL)
-            fail_msg("%s: a secret in the answer: %.400s", what, heard);
-}
-
-/* ---- the master ---- */
-
-static void copy_text(char out[80], const struct ebb_doc_node *root, const char *key)
-{
-    snprintf(out, 80, "%s", ebb_doc_string(root, key, ""));
-}
-
-static void begin_with(struct serve_listen how)
-{
-    struct ebb_error err;
-    fixture_begin(&f, 1);
-    fixture_open(&f);
-    how.listen = "127.0.0.1:0";
-    CHECK_OK(serve_listen(f.m, &how, &err), &err);
-    port = atoi(strrchr(serve_url(f.m), ':') + 1);
-    copy_text(token, fixture_ask(&f, "POST", "/tokens", "{}", NULL), "token");
-    copy_text(reader, fixture_ask(&f, "POST", "/tokens", "{\"read_only\": true}", NULL), "token");
-    CHECK_EQ(strlen(token), 4 + 43);
-}
-
-static void begin(void)
-{
-    begin_with((struct serve_listen){0});
-}
-
-static void log_in(void)
-{
-    char body[256], length[128];
-    const char *url =
-        ebb_doc_string(fixture_ask(&f, "POST", "/login-links", NULL, NULL), "url", "");
-    int n = snprintf(body, sizeof body, "{\"secret\": \"%s\"}", strstr(url, "#login=") + 7);
-    snprintf(length, sizeof length, HOST "Origin: http://127.0.0.1:~P\r\nContent-Length: %d\r\n",
-             n);
-    CHECK_EQ(ask("POST /api/v1/login", length, body), 200);
-    const char *set = strstr(heard, "Set-Cookie: ");
-    assert_non_null(set);
-    assert_non_null(strstr(set, "; HttpOnly; SameSite=Strict"));
-    snprintf(cookie, sizeof cookie, "%.*s", (int)strcspn(set + 12, ";"), set + 12);
-    const char *secret = strstr(heard, "\"csrf\": \"");
-    assert_non_null(secret);
-    snprintf(csrf, sizeof csrf, "%.64s", secret + 9);
-    /* once */
-    CHECK_EQ(ask("POST /api/v1/login", length, body), 401);
-}
+#include "browser_fixture.h"
 
 TEST(nobody__is_answered_without_a_token)
 {
@@ -214,6 +75,9 @@ TEST(explain__takes_no_files)
         "{\"model\": \"x\", \"task\": \"gan\", \"options\": {\"a\": {\"b\": 1}}}",
         "{\"model\": \"x\", \"task\": \"gan\", \"options\": {\"a b\": 1}}",
         "{\"model\": \"x\", \"task\": \"gan\", \"opt\": {\"lr\": [\"x\"]}}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"options\": {\"init_from\": \"weights\"}}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"options\": {\"file\": \"model\"}}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"options\": {\"name\": \"y\"}}",
         "{\"model\": \"x\", \"task\": \"gan\", \"batch\": 0}",
         "{\"model\": \"x\", \"task\": \"gan\", \"precision\": \"fp8\"}",
         "{\"model\": \"x\", \"task\": \"gan\", \"file\": \"/tmp/x\"}",
@@ -323,6 +187,10 @@ TEST(explain__computes_few_at_once)
     uint64_t start = ebb_clock_ns(); /* reading goes on beside */
     CHECK_EQ(ask("GET /api/v1/experiments?limit=5", HOST "Authorization: Bearer ~R\r\n", ""), 200);
     CHECK(ebb_clock_ns() - start < 1500000000u);
+    /* who has left is not computed for: there is room */
+    for (int i = 0; i < 20; i++)
+        exp_master_turn(f.m, 2);
+    CHECK_EQ(explain(99), 422); /* it says nothing */
     fixture_end(&f);
 }
 
@@ -465,6 +333,12 @@ TEST(address__off_loopback_needs_tls_or_a_proxy)
     CHECK_EQ(status, 409); /* and how to get a page */
     struct serve_listen proxied = {.listen = "0.0.0.0:0", .is_behind_proxy = true};
     CHECK_OK(serve_listen(f.m, &proxied, &err), &err);
+    port = atoi(strrchr(serve_url(f.m), ':') + 1);
+    const char *url =
+        ebb_doc_string(fixture_ask(&f, "POST", "/login-links", NULL, NULL), "url", "");
+    CHECK(strncmp(url, "http://localhost:", 17) == 0);
+    expect("where its own link leads", 200, "GET /", "Host: localhost:~P\r\n", "");
+    expect("others by name", 421, "GET /", "Host: lab.example:~P\r\n", "");
     fixture_end(&f);
 }
 
@@ -543,11 +417,42 @@ TEST(body__may_come_in_pieces)
     fixture_end(&f);
 }
 
+/* As much as is taken of a body; the status of the answer. */
+static int pour(const char *first, const char *fields, size_t bytes)
+{
+    static char noise[1 << 14];
+    char request[1024], text[2048];
+    int status = 0;
+    memset(noise, 'x', sizeof noise);
+    snprintf(request, sizeof request, "%s HTTP/1.1\r\n%sContent-Length: 150000000\r\n\r\n", first,
+             fields);
+    spell(text, sizeof text, request);
+    int fd = dial();
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    heard_length = 0;
+    heard[0] = '\0';
+    for (size_t sent = 0; sent < bytes && heard_length == 0;) {
+        ssize_t n = send(fd, noise, sizeof noise, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno != EAGAIN)
+            break;
+        sent += n > 0 ? (size_t)n : 0;
+        hear_until(fd, "\r\n\r\n", n > 0 ? 1 : 5);
+    }
+    hear_until(fd, "\r\n\r\n", 500);
+    close(fd);
+    (void)sscanf(heard, "HTTP/1.1 %d", &status);
+    return status;
+}
+
 TEST(large_body__of_a_stranger_is_not_waited_for)
 {
     begin();
     expect("before it has come", 401, "POST /api/v1/experiments",
            HOST "Content-Length: 100000000\r\n", "{");
+    size_t most = (size_t)8 << 20;
+    CHECK_EQ(pour("POST /api/v1/login", HOST "Origin: http://127.0.0.1:~P\r\n", most), 413);
+    CHECK_EQ(pour("POST /", HOST, most), 413);
+    CHECK_EQ(pour("POST /api/v1/explain", HOST "Authorization: Bearer ~R\r\n", most), 413);
     fixture_end(&f);
 }
 
@@ -608,6 +513,73 @@ TEST(stream__goes_on_where_it_broke_off)
     hear_until(fd, "event: cut\n", 5000);
     assert_non_null(strstr(heard, "event: cut\n"));
     close(fd);
+    fd = listen_to_events("Last-Event-ID: 9000000000000000000\r\n"); /* whose clock was ahead */
+    hear_until(fd, "event: cut\n", 5000);
+    assert_non_null(strstr(heard, "event: cut\n"));
+    close(fd);
+    CHECK(ebb_doc_bool(fixture_get(&f, "/events?after=9000000000000000000"), "is_cut", false));
+    expect("no body", 200, "HEAD /api/v1/events",
+           HOST "Cookie: ~C\r\nAccept: text/event-stream\r\n", "");
+    CHECK_STR(strstr(heard, "\r\n\r\n"), "\r\n\r\n");
+    fixture_end(&f);
+}
+
+TEST(poll__for_what_comes_hears_it)
+{
+    static char yaml[2048];
+    char text[512];
+    begin();
+    spell(text, sizeof text,
+          "GET /api/v1/events?after=-1&wait=60 HTTP/1.1\r\n" HOST
+          "Authorization: Bearer ~R\r\n\r\n");
+    int fd = dial();
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    heard_length = 0;
+    heard[0] = '\0';
+    hear_until(fd, "HTTP", 200);
+    CHECK_EQ(heard_length, 0);
+    char *body =
+        fixture_body(fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""), false);
+    fixture_ask(&f, "POST", "/experiments", body, NULL);
+    ebb_free(body);
+    hear_until(fd, "\"experiment_id\": 1", 5000);
+    assert_non_null(strstr(heard, "\"experiment_id\": 1"));
+    close(fd);
+    fixture_end(&f);
+}
+
+/* Who has lost the right to listen hears nothing more. */
+TEST(stream__ends_with_what_proves_who_listens)
+{
+    static char yaml[2048];
+    begin();
+    log_in();
+    int fd = listen_to_events("");
+    hear_until(fd, ": hello\n\n", 5000);
+    char text[512];
+    spell(text, sizeof text,
+          "GET /api/v1/events?after=-1&wait=600 HTTP/1.1\r\n" HOST "Cookie: ~C\r\n\r\n");
+    int poll = dial();
+    assert_int_equal(send(poll, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    hear_until(poll, "HTTP", 200);
+    expect("leave", 204, "DELETE /api/v1/session",
+           HOST "Cookie: ~C\r\nX-Ebb-Csrf: ~X\r\nOrigin: http://127.0.0.1:~P\r\n", "");
+    char *body =
+        fixture_body(fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""), false);
+    fixture_ask(&f, "POST", "/experiments", body, NULL);
+    ebb_free(body);
+    heard_length = 0;
+    heard[0] = '\0';
+    uint64_t start = ebb_clock_ns();
+    hear_until(fd, "experiment_id", 20000);
+    assert_null(strstr(heard, "experiment_id"));
+    CHECK(ebb_clock_ns() - start < 10000000000u); /* it is closed, not silent */
+    heard_length = 0;
+    heard[0] = '\0';
+    hear_until(poll, "HTTP", 20000);
+    CHECK(strncmp(heard, "HTTP/1.1 401", 12) == 0);
+    close(fd);
+    close(poll);
     fixture_end(&f);
 }
 
@@ -636,6 +608,31 @@ TEST(slow_and_idle_peers__are_let_go)
     CHECK_EQ(recv(idle, &byte, 1, MSG_DONTWAIT), 0);
     close(slow);
     close(idle);
+    fixture_end(&f);
+}
+
+TEST(slow_body__of_a_stranger_has_an_end)
+{
+    static const char *const firsts[] = {"POST /api/v1/login", "POST /"};
+    begin_with((struct serve_listen){.head_ms = 300, .idle_ms = 100000});
+    for (size_t k = 0; k < 2; k++) {
+        char request[512], text[1024];
+        snprintf(request, sizeof request,
+                 "%s HTTP/1.1\r\n" HOST
+                 "Origin: http://127.0.0.1:~P\r\nContent-Length: 5000\r\n\r\n",
+                 firsts[k]);
+        spell(text, sizeof text, request);
+        int fd = dial();
+        assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+        heard_length = 0;
+        heard[0] = '\0';
+        for (int i = 0; i < 100 && heard_length == 0; i++) { /* a byte at a time */
+            (void)!send(fd, "x", 1, MSG_NOSIGNAL);
+            hear_until(fd, "408", 50);
+        }
+        assert_non_null(strstr(heard, "408"));
+        close(fd);
+    }
     fixture_end(&f);
 }
 

@@ -23,7 +23,7 @@ static bool is_awaited(const struct exp_db_name *awaited, size_t count, const ch
     return false;
 }
 
-enum ebb_status exp_gc_select(struct exp_master *m, int64_t experiment,
+enum ebb_status exp_gc_select(struct exp_db *db, int64_t experiment,
                               const struct exp_gc_policy *policy, struct ebb_arena *arena,
                               struct exp_db_checkpoint **doomed, size_t *count,
                               struct ebb_error *err)
@@ -31,9 +31,8 @@ enum ebb_status exp_gc_select(struct exp_master *m, int64_t experiment,
     struct exp_db_checkpoint *rows = NULL;
     struct exp_db_name *awaited = NULL;
     size_t n = 0, awaited_count = 0;
-    EBB_TRY(
-        exp_db_all(exp_db_checkpoints(m->db, EXP_DB_ID(experiment), NULL, err), arena, &rows, &n));
-    EBB_TRY(exp_db_all(exp_db_awaited(m->db, NULL, NULL, err), arena, &awaited, &awaited_count));
+    EBB_TRY(exp_db_all(exp_db_checkpoints(db, EXP_DB_ID(experiment), NULL, err), arena, &rows, &n));
+    EBB_TRY(exp_db_all(exp_db_awaited(db, NULL, NULL, err), arena, &awaited, &awaited_count));
     struct exp_retention retention = {.save_experiment_best = policy->save_experiment_best,
                                       .save_trial_best = policy->save_trial_best,
                                       .save_trial_latest = policy->save_trial_latest,
@@ -150,7 +149,7 @@ enum ebb_status exp_gc_collect(struct exp_master *m, int64_t experiment, struct 
         exp_db_only(exp_db_experiment_read(m->db, EXP_DB_ID(experiment), &row, err), &arena, NULL);
     struct exp_gc_policy policy = {row.save_experiment_best, row.save_trial_best,
                                    row.save_trial_latest};
-    EBB_THEN(status, exp_gc_select(m, experiment, &policy, &arena, &doomed, &count, err));
+    EBB_THEN(status, exp_gc_select(m->db, experiment, &policy, &arena, &doomed, &count, err));
     for (size_t i = 0; status == EBB_OK && i < count; i++)
         status = exp_gc_remove_checkpoint(m, doomed[i].uuid, doomed[i].storage, 0, err);
     ebb_arena_fini(&arena);

@@ -225,7 +225,7 @@ enum ebb_status exp_master_delete(struct exp_master *master, int64_t id, struct 
 struct exp_gc_policy {
     int64_t save_experiment_best, save_trial_best, save_trial_latest;
 };
-enum ebb_status exp_gc_select(struct exp_master *master, int64_t experiment,
+enum ebb_status exp_gc_select(struct exp_db *db, int64_t experiment,
                               const struct exp_gc_policy *policy, struct ebb_arena *arena,
                               struct exp_db_checkpoint **doomed, size_t *count,
                               struct ebb_error *err);

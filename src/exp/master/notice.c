@@ -150,7 +150,7 @@ int64_t exp_notices_write(const struct exp_master *m, int64_t after,
                           size_t *count, bool *is_cut)
 {
     int64_t oldest = m->notice_next - (int64_t)m->notice_count;
-    *is_cut = after + 1 < oldest && after >= 0;
+    *is_cut = after >= 0 && (after + 1 < oldest || after >= m->notice_next);
     *count = 0;
     int64_t seq = after < 0 || after >= m->notice_next ? m->notice_next
                   : after + 1 > oldest                 ? after + 1
