@@ -72,6 +72,8 @@ enum ebb_status serve_rest_read(struct exp_db *db, struct serve_apart *apart,
                                 const struct exp_master_info *info,
                                 const struct serve_http_request *request,
                                 struct serve_http_response *response, struct ebb_error *err);
+/* May a token that only reads ask this at all? What there is no route for is answered as such. */
+bool serve_rest_may(const struct serve_http_request *request);
 /* SERVE_APART or SERVE_SLOW where threads answer; 0: the turn does. */
 unsigned serve_rest_is_apart(const struct serve_http_request *request);
 bool serve_rest_is_events(const struct serve_http_request *request); /* GET /events */

@@ -113,6 +113,20 @@ TEST(trials__with_values_of_all_kinds_have_an_order)
     fixture_end(&f);
 }
 
+TEST(tasks__are_told_as_far_as_wanted)
+{
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 2000",
+                                    "name: random, max_steps: 1, max_trials: 9", ""));
+    fixture_turn_for(&f, 100);
+    const struct ebb_doc_node *root = fixture_get(&f, "/tasks?limit=2");
+    CHECK_EQ(ebb_doc_int(root, "total", 0), 9);
+    CHECK_EQ(ebb_doc_get(root, "tasks")->count, 3); /* one runs, two of those that wait */
+    CHECK_EQ(list_of("tasks", "/tasks")->count, 9);
+    fixture_end(&f);
+}
+
 TEST(labels__are_found_as_they_are)
 {
     static const char *const labels[] = {
