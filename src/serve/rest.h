@@ -169,8 +169,9 @@ enum ebb_status serve_submit_check_body(struct serve_rest *r);
 enum ebb_status serve_submit_check_paths(struct serve_rest *r, const struct exp_store_file *files,
                                          size_t count);
 /* submit_secrets.c: the text of a configuration, with the secrets of experiment `parent` (0: there is
- * none) in place of "********"; in the arena. */
+ * none) in place of "********"; in the arena. layer: the template below it, or NULL. */
 enum ebb_status serve_submit_reveal(struct serve_rest *r, int64_t parent,
+                                    const struct ebb_doc_node *layer,
                                     const struct ebb_doc_node **text);
 /* The same with the secrets of a template as it is stored; old NULL: it is new. */
 enum ebb_status serve_template_reveal(struct serve_rest *r, const struct exp_db_template *old,
