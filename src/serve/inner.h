@@ -122,7 +122,8 @@ void serve_job_destroy(struct serve_job *job);
 #define SERVE_TCP_MAX 256
 
 int serve_listener_fd(const struct serve_listener *l);
-uint64_t serve_listener_patience(const struct serve_listener *l); /* ns, for the head of a request */
+uint64_t
+serve_listener_patience(const struct serve_listener *l); /* ns, for the head of a request */
 /* Everybody who waits at the door, up to the quota. */
 void serve_listener_accept(struct serve *s);
 void serve_listener_close(struct serve_listener *l);
