@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <strings.h>
+#include <time.h>
 #include <zlib.h>
 
 #include "base/hash.h"
@@ -363,6 +364,22 @@ const char *serve_http_reason(int status)
     return "Unknown";
 }
 
+const char *serve_http_complaint(int status)
+{
+    switch (status) {
+    case 413:
+        return "the body is too large: at most 160 MiB";
+    case 417:
+        return "Expect: only 100-continue is understood";
+    case 431:
+        return "request line and header fields are too large: at most 16 KiB together";
+    case 501:
+        return "Transfer-Encoding: only chunked is understood";
+    default:
+        return "this is no HTTP/1.1 request that is understood here";
+    }
+}
+
 void serve_http_write_error(struct serve_http_response *response, int status, const char *message)
 {
     struct ebb_json_writer w;
@@ -385,6 +402,20 @@ const char serve_http_guards[] =
     "Referrer-Policy: no-referrer\r\n"
     "Cross-Origin-Resource-Policy: same-origin\r\n";
 
+/* Who shows how long something has lasted needs the clock that counted it. */
+static void write_date(struct ebb_str *out)
+{
+    static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    time_t now = time(NULL);
+    struct tm t;
+    if (gmtime_r(&now, &t) != NULL)
+        ebb_str_printf(out, "Date: %s, %02d %s %d %02d:%02d:%02d GMT\r\n", days[t.tm_wday],
+                       t.tm_mday, months[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min,
+                       t.tm_sec);
+}
+
 void serve_http_write_response(const struct serve_http_response *r, unsigned manners,
                                struct ebb_str *out)
 {
@@ -400,8 +431,10 @@ void serve_http_write_response(const struct serve_http_response *r, unsigned man
         ebb_str_printf(out, "ETag: %s\r\n", r->etag);
     if (r->status == 401)
         ebb_str_add(out, "WWW-Authenticate: Bearer\r\n");
-    if (manners & SERVE_HTTP_GUARD)
+    if (manners & SERVE_HTTP_GUARD) {
+        write_date(out);
         ebb_str_printf(out, "Vary: Accept-Encoding\r\n%s", serve_http_guards);
+    }
     if (r->is_packed)
         ebb_str_add(out, "Content-Encoding: gzip\r\n");
     if (has_body)
@@ -469,6 +502,8 @@ char *serve_http_decode(const char *at, size_t n, bool is_query)
             int c = hex(at[i + 1]) * 16 + hex(at[i + 2]);
             if (c != 0)
                 ebb_str_addc(&out, (char)c);
+            else
+                ebb_str_add(&out, "%00"); /* no name has it: stays as it stands there */
             i += 2;
         } else {
             ebb_str_addc(&out, is_query && at[i] == '+' ? ' ' : at[i]);

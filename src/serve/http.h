@@ -109,6 +109,8 @@ void serve_http_pack(struct serve_http_response *response);
 /* An ETag made of the body; true: it is the one that is asked for, and the answer becomes 304. */
 bool serve_http_tag(struct serve_http_response *response, struct serve_http_text if_none_match);
 const char *serve_http_reason(int status);
+/* What was wrong with a message that is BAD. */
+const char *serve_http_complaint(int status);
 /* {"error": {"code", "reason", "message"}} with that status. */
 void serve_http_write_error(struct serve_http_response *response, int status, const char *message);
 

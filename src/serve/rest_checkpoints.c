@@ -140,30 +140,45 @@ static enum ebb_status fetch(struct serve_rest *r)
     return serve_blame(r, status, &why, status == EBB_EINPUT ? 409 : 502, "");
 }
 
-/* "bytes=A-B", "bytes=A-", "bytes=-N": what of it there is. false: nothing. */
+/* Digits, ended by `end`; what is beyond every file is the greatest number. */
+static bool read_offset(const char **at, char end, uint64_t *value)
+{
+    const char *p = *at;
+    uint64_t v = 0;
+    for (; *p >= '0' && *p <= '9'; p++)
+        v = v < UINT64_MAX / 10 - 1 ? v * 10 + (uint64_t)(*p - '0') : UINT64_MAX;
+    if (p == *at || *p != end)
+        return false;
+    *at = p;
+    *value = v;
+    return true;
+}
+
+/* "bytes=A-B", "bytes=A-", "bytes=-N". false: none of these, as another unit or several
+ * ranges: who asks so gets the whole file (RFC 9110, 14.2). */
 static bool read_range(const char *text, int64_t size, int64_t *at, int64_t *bytes)
 {
-    uint64_t from = 0, to = (uint64_t)size - 1;
-    char first[24], last[24];
-    if (sscanf(text, "bytes=%23[0-9]-%23[0-9]", first, last) == 2) {
-        if (!ebb_parse_u64(first, &from) || !ebb_parse_u64(last, &to))
-            return false;
-    } else if (sscanf(text, "bytes=%23[0-9]-", first) == 1) {
-        if (!ebb_parse_u64(first, &from))
-            return false;
-    } else if (sscanf(text, "bytes=-%23[0-9]", last) == 1) {
+    uint64_t whole = (uint64_t)size, from = 0, to = UINT64_MAX;
+    if (text == NULL || strncmp(text, "bytes=", 6) != 0)
+        return false;
+    text += 6;
+    if (*text == '-') {
+        text++;
         uint64_t count;
-        if (!ebb_parse_u64(last, &count) || count == 0)
+        if (!read_offset(&text, '\0', &count))
             return false;
-        from = count < (uint64_t)size ? (uint64_t)size - count : 0;
+        from = count < whole ? whole - count : 0;
     } else {
-        return false;
+        if (!read_offset(&text, '-', &from))
+            return false;
+        text++;
+        if (*text != '\0' && (!read_offset(&text, '\0', &to) || to < from))
+            return false;
     }
-    if (size == 0 || from >= (uint64_t)size || to < from)
-        return false;
-    to = to < (uint64_t)size ? to : (uint64_t)size - 1;
+    if (to >= whole)
+        to = whole - 1;
     *at = (int64_t)from;
-    *bytes = (int64_t)(to - from) + 1;
+    *bytes = from < whole ? (int64_t)(to - from) + 1 : 0;
     return true;
 }
 
@@ -204,8 +219,8 @@ static enum ebb_status get_file(struct serve_rest *r)
     a->has_file = a->takes_range = true;
     a->file = fd;
     a->file_bytes = st.st_size;
-    if (r->request->range != NULL &&
-        !read_range(r->request->range, st.st_size, &a->file_at, &a->file_bytes)) {
+    bool is_part = read_range(r->request->range, st.st_size, &a->file_at, &a->file_bytes);
+    if (is_part && a->file_bytes == 0) {
         snprintf(a->content_range, sizeof a->content_range, "bytes */%lld", (long long)st.st_size);
         close(fd);
         a->has_file = false;
@@ -213,7 +228,7 @@ static enum ebb_status get_file(struct serve_rest *r)
     }
     a->content_type = "application/octet-stream";
     snprintf(a->disposition, sizeof a->disposition, "attachment");
-    if (r->request->range == NULL)
+    if (!is_part)
         return EBB_OK;
     a->status = 206;
     snprintf(a->content_range, sizeof a->content_range, "bytes %lld-%lld/%lld",

@@ -1,4 +1,5 @@
 /* rest_compare.c - experiments or trials side by side: what differs in how they were made. */
+#include <math.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -10,6 +11,8 @@
 struct side {
     int64_t experiment, trial; /* trial 0: a whole experiment */
     const struct ebb_doc_node *config, *hparams;
+    const char *state; /* of a trial; as its best, signed (NaN: none) */
+    double best_signed;
 };
 
 struct comparison {
@@ -76,6 +79,10 @@ static enum ebb_status read_trial(struct serve_rest *r, struct side *s)
     EBB_TRY(serve_find(r, exp_db_trial_show(r->db, EXP_DB_ID(s->trial), &row, r->err),
                        "no trial %lld", (long long)s->trial));
     s->experiment = row.experiment_id;
+    s->best_signed = row.best_signed;
+    s->state = ebb_arena_strndup(r->arena, row.state, strlen(row.state));
+    if (s->state == NULL)
+        return ebb_no_memory(r->err, strlen(row.state));
     return ebb_doc_parse_json(r->arena, "hparams", row.hparams, strlen(row.hparams), &s->hparams,
                               r->err);
 }
@@ -111,14 +118,15 @@ static enum ebb_status write_side(struct serve_rest *r, const struct side *s)
     serve_key_int(&r->w, "trial_id", s->trial != 0 ? s->trial : row.best_trial_id,
                   s->trial != 0 || row.best_trial_id != EXP_DB_NO_INT);
     ebb_jsonw_key_string(&r->w, "description", row.description);
-    ebb_jsonw_key_string(&r->w, "state", row.state);
+    ebb_jsonw_key_string(&r->w, "state", s->trial != 0 ? s->state : row.state);
     ebb_jsonw_key_string(&r->w, "metric", row.metric);
     ebb_jsonw_key_bool(&r->w, "smaller_is_better", row.smaller_is_better);
+    double best = s->trial != 0 ? s->best_signed : row.best_signed;
     ebb_jsonw_key(&r->w, "best_metric");
-    if (row.best_trial_id == EXP_DB_NO_INT)
+    if (isnan(best))
         ebb_jsonw_null(&r->w);
     else
-        ebb_jsonw_metric(&r->w, exp_metric_unsigned(row.best_signed, row.smaller_is_better));
+        ebb_jsonw_metric(&r->w, exp_metric_unsigned(best, row.smaller_is_better));
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }

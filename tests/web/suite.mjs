@@ -275,8 +275,18 @@ test("experiments: what is done to several at once", async () => {
   await page.getByLabel("without the filter none").click();
   await until(async () => (await page.locator("tbody tr").count()) === 1, "with the other label");
   await page.getByLabel("fork experiment 1", { exact: true }).click();
-  await page.getByRole("dialog").getByLabel("configuration").waitFor();
+  const text = page.getByRole("dialog").getByLabel("configuration");
+  await text.waitFor();
   await page.keyboard.press("Escape");
+  await until(() => !page.url().includes("fork="), "the dialog leaves the address");
+  await at(page, "/experiments?label=first");
+  await page.getByLabel("fork experiment 1", { exact: true }).click();
+  await text.fill((await text.inputValue()).replace(/max_trials: \d+/, "max_trials: 1").replace(/^labels:.*$/m, "labels: [forked]"));
+  const newest = () => Math.max(...json("e", "list", "--all").experiments.map((e) => e.id)), before = newest();
+  await press("Create and run");
+  await until(() => newest() > before, "it is made");
+  await wait(300);
+  check(page.url().endsWith("/experiments/" + newest()), "the page of the fork: " + page.url());
 });
 
 test("files and logs are saved, a process is killed", async () => {
@@ -304,7 +314,7 @@ test("files and logs are saved, a process is killed", async () => {
 });
 
 test("a trial: metrics, steps, resources, log; continue", async () => {
-  const trial = json("e", "lc", "1").checkpoints.find((c) => c.state === "COMPLETED").trial_id; // one was deleted above
+  const trial = json("e", "lt", "1").trials[0].id;
   await at(page, "/trials/" + trial);
   await until(async () => Number(await page.locator(".chart[data-series]").first().getAttribute("data-series")) === 2, "two metrics");
   await until(async () => Number(await page.locator(".chart[data-series]").first().getAttribute("data-points")) >= 1, "points");
@@ -350,6 +360,11 @@ test("compare: experiments and trials", async () => {
   const trials = json("e", "lt", "1").trials.slice(0, 3).map((t) => t.id);
   await at(page, "/compare?trials=" + trials.join(","));
   await page.getByRole("rowheader", { name: "trial.learning_rate" }).waitFor();
+  const bests = json("e", "lt", "1").trials.slice(0, 3).map((t) => t.best_validation), near = (a, b) => Math.abs(a - b) <= 1e-4 * Math.abs(b);
+  const row1 = await page.locator("tr", { has: page.getByRole("rowheader", { name: "best", exact: true }) }).locator("td").allTextContents();
+  check(row1.length === 3 && row1.every((v, i) => near(parseFloat(v), bests[i])), `each trial's own best: ${row1}, not ${bests}`);
+  await at(page, `/compare?ids=1&trials=${trials[1]}`);
+  await until(async () => JSON.stringify(await page.locator("thead th").allTextContents()) === JSON.stringify(["Key", "experiment 1", "trial " + trials[1]]), "an experiment and a trial by their names");
 });
 
 test("memory: bytes and floor as the command has them", async () => {
@@ -502,6 +517,124 @@ test("a login in another tab, a link in an open one", async () => {
   await until(() => row(2).archived === archived, "and again");
   await other.close();
   problems.length = 0;
+});
+
+// What a trial of no good will reports: names as wide as a page, with signs that separate, as of a hyperparameter, and of every object; values that are none.
+const oddLoop = `import ebb_client, os, sys, time
+long = "very long name " * 20
+with ebb_client.connect() as ebb:
+    sys.stderr.write("epoch 1: 10%\\repoch 1: 60%\\repoch 1: done\\n\\x1b[1;31mred\\x1b[0m letters\\n")
+    for n, work in enumerate(ebb.workloads()):
+        if work.is_train:
+            for b in work.batches():
+                work.report(**{"loss": float("nan") if n % 2 else 0.5, "a|b,c": 1.0, long: 2.0, "__proto__": 3.0})
+        elif work.is_validation:
+            work.report(**{"size": 0.25 + ebb.seed % 977, "rate, all|of it": 7.0, long: 1e300})
+        else:
+            open(os.path.join(work.directory, "x.html"), "w").write("<script>alert(1)</script>")
+`;
+test("odd names and values have their place", async () => {
+  writeFileSync(join(work, "oddfiles", "loop.py"), oddLoop);
+  cli("e", "create", write("names.yaml", `description: odd names\nentrypoint: [python3, loop.py]\nhyperparameters:\n  global_batch_size: 1\n  size: {type: categorical, vals: [alpha, beta, gamma]}\n  a.b: {type: double, minval: 0.001, maxval: 0.9}\n  rate: {type: log, base: 10, minval: -1.2, maxval: -1}\n  word: {type: categorical, vals: [".5", ".inf", "true", "1e3", "# no", "two\\nlines"]}\nsearcher: {name: random, metric: size, max_steps: 3, max_trials: 6}\nmin_validation_period: 1\nbatches_per_step: 1\nmax_restarts: 0\n`), "oddfiles");
+  const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id));
+  await until(() => state(id) === "COMPLETED", "it runs", 60000);
+  const trial = json("e", "lt", String(id)).trials[0].id, wide = () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  for (const hash of [`/experiments/${id}`, `/experiments/${id}?tab=explore`, `/trials/${trial}`, `/compare?trials=${trial},${trial + 1}`]) {
+    await at(page, hash);
+    await page.locator(".chart[data-series], canvas").first().waitFor();
+    same(await wide(), 0, "too wide: " + hash);
+  }
+  await at(page, `/experiments/${id}`);
+  await page.getByLabel("Metric").selectOption("training|a|b,c");
+  await until(async () => (await page.locator(".chart[data-series]").first().getAttribute("data-series")) === "6", "a metric with separators in its name");
+  await at(page, `/trials/${trial}`);
+  await page.getByRole("button", { name: "a|b,c training" }).click();
+  await until(async () => (await page.locator(".chart[data-series]").first().getAttribute("data-series")) === "3", "and on the page of a trial: " + page.url());
+  await at(page, `/experiments/${id}?tab=trials`);
+  const column = await until(async () => (await page.locator("thead th").evaluateAll((l) => l.findIndex((t) => t.textContent.startsWith("a.b")))) + 1, "a column with a dot");
+  check((await page.locator(`tbody tr td:nth-child(${column})`).allTextContents()).every((v) => Number(v) > 0), "values of a name with a dot");
+  await at(page, `/experiments/${id}?tab=explore`);
+  await page.getByText("6 of 6 trials").waitFor();
+  same(await page.locator("figcaption", { hasText: "rate" }).filter({ hasText: "(log)" }).count(), 1, "drawn by powers, shown so");
+  same(await page.locator("figcaption", { hasText: "a.b" }).filter({ hasText: "(log)" }).count(), 0, "drawn evenly, shown so");
+  await page.getByText("Ranges by numbers").click();
+  const sizes = json("e", "lt", String(id)).trials.map((t) => t.best_validation).sort((a, b) => a - b);
+  await page.getByLabel("greatest size", { exact: true }).fill(String((sizes[2] + sizes[3]) / 2)); // the metric, not the words of the hyperparameter
+  await page.keyboard.press("Tab");
+  await until(async () => /^3 of 6/.test(await page.locator(".card-head .note").first().textContent()), "a range of a metric that is called like a hyperparameter");
+  await at(page, `/trials/${trial}?tab=logs`);
+  await page.getByRole("log").getByText("epoch 1: done").waitFor();
+  const lines = await page.getByRole("log").locator("div").allTextContents();
+  check(lines.some((l) => l.endsWith("epoch 1: done")) && !lines.join().includes("60%") && lines.some((l) => l.endsWith("red letters")), "as a terminal shows it: " + JSON.stringify(lines));
+  const hparamsOf = (e) => JSON.stringify(json("e", "describe", String(e)).experiment.config.hyperparameters), config = hparamsOf(id);
+  await at(page, `/experiments/${id}`);
+  await press("Fork");
+  await page.getByRole("dialog").getByLabel("configuration").waitFor();
+  await press("Create and run");
+  await until(() => page.url().endsWith("/experiments/" + (id + 1)), "forked: " + page.url());
+  same(hparamsOf(id + 1), config, "texts that look like numbers stay texts");
+  cli("e", "kill", String(id + 1));
+});
+
+test("all that a trial prints is shown, its last words too", async () => {
+  writeFileSync(join(work, "oddfiles", "burst.py"), "import time\nprint('begins', flush=True)\ntime.sleep(3)\nprint('\\n'.join('line %d' % i for i in range(3500)) + '\\nlast words', flush=True)\nraise SystemExit(3)\n");
+  cli("e", "create", write("burst.yaml", `description: burst\nentrypoint: [python3, burst.py]\nhyperparameters: {global_batch_size: 1}\nsearcher: {name: single, metric: m, max_steps: 1}\nmax_restarts: 0\n`), "oddfiles");
+  const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id)), trial = await until(() => json("e", "lt", String(id)).trials.find((t) => t.id), "it has a trial");
+  await at(page, `/trials/${trial.id}?tab=logs`);
+  await page.getByRole("log").getByText("begins").waitFor();
+  await until(() => state(id) === "ERROR", "it fails", 20000);
+  await page.getByRole("log").getByText("last words").waitFor();
+  await at(page, `/experiments/${id}`);
+  await page.getByRole("link", { name: "Its log" }).click();
+  await page.getByRole("log").getByText("last words").waitFor();
+  await at(page, `/trials/${trial.id}`);
+  await page.getByText("There are no values to draw.").waitFor();
+  same(await page.getByRole("button", { name: "Continue", exact: true }).count(), 0, "nothing to continue from");
+  page.expectsErrors = true;
+  await page.goto(base + "#/experiments/99999");
+  await page.getByRole("heading", { name: "Experiment 99999" }).waitFor();
+  await page.getByRole("link", { name: "All experiments" }).click();
+  await page.getByRole("heading", { name: "Experiments", exact: true }).waitFor();
+  page.expectsErrors = false;
+});
+
+test("the memory page's fields can be emptied and filled", async () => {
+  page.expectsErrors = true; // what is typed may be none, or take long
+  await at(page, "/memory");
+  const batch = page.getByRole("spinbutton", { name: "Batch" }), model = page.getByRole("combobox", { name: "Model" });
+  await page.locator("[data-of=resnet50]").waitFor();
+  await batch.press("End");
+  await batch.press("Backspace");
+  await batch.press("Backspace");
+  same(await batch.inputValue(), "", "an empty field");
+  await page.getByRole("alert").getByText("allowed: a whole number").waitFor();
+  await batch.pressSequentially("16");
+  same(await batch.inputValue(), "16", "what was typed");
+  await model.fill("");
+  same(await model.inputValue(), "", "an empty model");
+  await model.pressSequentially("resnet20");
+  await page.locator("[data-of=resnet20]").waitFor();
+  await page.getByRole("textbox", { name: "Budget" }).fill("4G");
+  await page.getByRole("alert").getByText("is no size").waitFor();
+  await at(page, "/memory?optimizer=none");
+  await page.getByRole("alert").getByText("optimizer: 'none'").waitFor();
+  await wait(200);
+  page.expectsErrors = false;
+});
+
+test("time is told by the master's clock", async () => {
+  const ahead = await openBrowser(), p = ahead.pages()[0];
+  await p.addInitScript(() => { const D = Date, off = 3600e3; window.Date = class extends D { constructor(...a) { super(...(a.length ? a : [D.now() + off])); } static now() { return D.now() + off; } }; });
+  p.expectsErrors = true;
+  await p.goto(loginUrl());
+  await p.getByRole("heading", { name: "Experiments" }).waitFor();
+  cli("e", "create", "long.yaml", "trial");
+  const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id));
+  await at(p, "/experiments/" + id);
+  const lasted = () => p.locator("dt", { hasText: "Lasted" }).locator("xpath=following-sibling::dd[1]").textContent();
+  await until(async () => /^\d+(\.\d)? m?s$/.test(await lasted()), "seconds, not an hour: " + (await lasted()));
+  cli("e", "kill", String(id));
+  await ahead.close();
 });
 
 test("curves move while a trial runs", async () => {

@@ -141,9 +141,8 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
         return c->is_once ? EXP_NEVER : EXP_AGAIN;
     }
     int status = answer->status;
-    bool is_missing =
-        status == 404 || status == 410 || status == 499; /* 499: a session has ended */
-    if (status / 100 == 2 || (is_missing && c->allows_missing) || (status == 308 && c->allows_more))
+    if (status / 100 == 2 || (status == 404 && c->allows_missing) ||
+        (status == 308 && c->allows_more) || (status == 499 && c->allows_missing))
         return EXP_DONE;
     exp_gcs_explain(answer, err);
     bool is_gone = c->allows_more && (status == 404 || status == 410); /* the session */
@@ -303,9 +302,7 @@ static int64_t received(const struct exp_http_answer *a)
     if (!exp_http_header(a, "range", range, sizeof range))
         return 0;
     const char *dash = strchr(range, '-');
-    if (dash == NULL || !ebb_parse_u64(dash + 1, &last))
-        return 0;
-    return last < INT64_MAX ? (int64_t)last + 1 : INT64_MAX; /* H1 */
+    return dash != NULL && ebb_parse_u64(dash + 1, &last) ? (int64_t)last + 1 : 0;
 }
 
 struct session {

@@ -1,6 +1,6 @@
 // api.js - asking the master: paths below the page's own address, the login's secret, errors as values with a message.
 const base = new URL("api/v1", document.baseURI).pathname;
-let csrf = null;
+let csrf = null, skew = 0;
 
 export class ApiError extends Error {
   constructor(status, message, findings) {
@@ -30,6 +30,8 @@ async function call(method, path, body, isAgain) {
   } catch {
     throw new ApiError(0, "The master does not answer.");
   }
+  const there = Date.parse(answer.headers.get("Date"));
+  if (there) skew = Math.abs(there - Date.now()) > 2000 ? there - Date.now() : 0; // it tells whole seconds
   if (answer.status === 204) return null;
   if (await isRenewed(answer.status, method, path, isAgain)) return call(method, path, body, true);
   const text = await answer.text();
@@ -43,6 +45,7 @@ async function call(method, path, body, isAgain) {
   return value === null ? text : value;
 }
 
+export const now = () => Date.now() + skew;
 export const get = (path) => call("GET", path);
 export const post = (path, body) => call("POST", path, body);
 export const patch = (path, body) => call("PATCH", path, body);

@@ -60,7 +60,9 @@ const smooth = (ys, amount) => {
 
 const tableRows = (series, xTime) => series.flatMap((s) => s.x.map((x, i) => [s.label, xTime ? new Date(1000 * x).toISOString() : x, s.y[i]]));
 
-// series: [{label, x: [], y: [], colour}], the best first; logY, smoothing 0..0.99, xLabel, xTime.
+const WHOLE = Array.from({ length: 13 }, (_, i) => [1, 2, 5].map((f) => f * 10 ** i)).flat(); // there are no halves of a batch
+
+// series: [{label, x: [], y: [], colour}], the best first; logY, smoothing 0..0.99, xLabel, xTime; stairs: a value holds until the next.
 const CROWD = 150;
 export const Curves = (props) => (props.series.length > CROWD ? html`<${Crowd} ...${props} />` : html`<${Few} ...${props} />`);
 
@@ -77,7 +79,7 @@ function rangeOf(series, logY) {
   return isCut ? { low: least < low ? low : low - room, high: most > high ? high : high + room, least, most } : null;
 }
 
-function Few({ series, height = 340, logY, smoothing = 0, xLabel, xTime, label, onPick }) {
+function Few({ series, height = 340, logY, smoothing = 0, xLabel, xTime, label, onPick, stairs }) {
   const ref = useRef(), plot = useRef(null), picked = useRef(onPick);
   const width = useWidth(ref), theme = useTheme();
   picked.current = onPick;
@@ -94,7 +96,7 @@ function Few({ series, height = 340, logY, smoothing = 0, xLabel, xTime, label, 
   range.current = cut;
   const shape = series.map((s) => s.label).join("\n") + "|" + theme + "|" + !!logY + "|" + xLabel + "|" + !!xTime;
   useEffect(() => {
-    if (!width || !window.uPlot) return undefined;
+    if (!width || !window.uPlot || !series.length) return undefined;
     const grid = { stroke: css("--line"), width: 1 }, axis = { stroke: css("--muted"), grid, ticks: grid, font: "12px system-ui", size: 56 };
     const many = series.length > 12;
     plot.current = new window.uPlot({
@@ -102,9 +104,9 @@ function Few({ series, height = 340, logY, smoothing = 0, xLabel, xTime, label, 
       cursor: { focus: { prox: 24 }, drag: { x: true, y: true, uni: 20 } },
       focus: { alpha: 0.25 },
       scales: { x: { time: !!xTime }, y: { distr: logY ? 3 : 1, ...(logY ? {} : { range: (u, low, high) => (range.current ? [range.current.low, range.current.high] : window.uPlot.rangeNum(low, high, 0.1, true)) }) } },
-      axes: [{ ...axis, size: 42, label: xLabel, labelSize: 18, labelFont: "12px system-ui" }, { ...axis, values: (u, v) => v.map((x) => (x === null ? "" : fmt(x))) }],
+      axes: [{ ...axis, size: 42, label: xLabel, labelSize: 18, labelFont: "12px system-ui", ...(xLabel === "batches" ? { incrs: WHOLE } : {}) }, { ...axis, values: (u, v) => v.map((x) => (x === null ? "" : fmt(x))) }],
       series: [{ label: xLabel, value: xTime ? undefined : (u, v) => (v === null || v === undefined ? "" : fmt(v)) }, ...series.map((s, i) => ({
-        label: s.label, stroke: s.colour || colour(i), width: many ? 1.2 : 2, spanGaps: true,
+        label: s.label, stroke: s.colour || colour(i), width: many ? 1.2 : 2, spanGaps: true, ...(stairs ? { paths: window.uPlot.paths.stepped({ align: 1 }) } : {}),
         points: { show: s.x.length < 2 ? true : undefined, size: s.x.length < 2 ? 9 : 5, fill: s.colour || colour(i) }, value: (u, v) => (v === null || v === undefined ? "" : fmt(v)),
       }))],
     }, data, ref.current);
@@ -117,7 +119,7 @@ function Few({ series, height = 340, logY, smoothing = 0, xLabel, xTime, label, 
   }, [shape, width, height]);
   useEffect(() => { if (plot.current) plot.current.setData(data); }, [data]);
   return html`<div><div class="chart" ref=${ref} role="img" aria-label=${label || "curves"} data-points=${data[0].length} data-series=${series.length} data-latest=${data[0].length ? data[0][data[0].length - 1] : ""}></div>
-    ${!series.length && html`<p class="empty">Nothing to draw yet.</p>`}
+    ${!series.length && html`<p class="empty">There are no values to draw.</p>`}
     ${cut && html`<p class="note">Values go from ${fmt(cut.least)} to ${fmt(cut.most)}; what lies far from most of them is cut off. A log scale has room for all.</p>`}
     <${TableOf} columns=${["series", xLabel, "value"]} rows=${() => tableRows(series, xTime)} /></div>`;
 }
@@ -238,8 +240,8 @@ export function ends(good) {
   return s.length < 8 || !(b > a) ? [s[0], s[s.length - 1]] : [Math.max(s[0], a - room), Math.min(s[s.length - 1], b + room)];
 }
 
-// Numbers of a column onto 0..1; texts in their order.
-export function axisOf(values, isMetric) {
+// Numbers of a column onto 0..1; texts in their order. isLog: how they were drawn; unknown: by how far apart they lie.
+export function axisOf(values, isMetric, isLog) {
   const known = values.filter((v) => v !== null && v !== undefined);
   const isText = known.some((v) => typeof v !== "number");
   if (isText) {
@@ -251,7 +253,7 @@ export function axisOf(values, isMetric) {
   let low = 0, high = 1;
   if (good.length && isMetric) [low, high] = ends(good);
   else if (good.length) { low = good.reduce((a, b) => Math.min(a, b)); high = good.reduce((a, b) => Math.max(a, b)); }
-  const useLog = low > 0 && high / low > 100;
+  const useLog = low > 0 && (isLog === undefined ? high / low > 100 : isLog);
   if (low === high) { low -= Math.abs(low) * 0.1 || 1; high += Math.abs(high) * 0.1 || 1; }
   const f = useLog ? Math.log : (x) => x, a = f(low), b = f(high);
   return { isText, useLog, low, high, place: (v) => (v === null || v === undefined || !Number.isFinite(v) ? NaN : Math.min(1, Math.max(0, (f(useLog && v <= 0 ? low : v) - a) / (b - a)))), back: (t) => (useLog ? Math.exp(a + t * (b - a)) : a + t * (b - a)) };

@@ -2,7 +2,7 @@
 import { html, useState, useEffect, useMemo } from "./preact.js";
 import * as api from "./api.js";
 import { listen } from "./live.js";
-import { useData, useQuery, go, link, act, toast, State, Progress, Time, Sorted, Pager, Labels, Failed, Dialog, Tabs, TensorBoard, lasted, fmt, num, bytes, toYaml, isEnded, useNow } from "./ui.js";
+import { useData, useQuery, readPlace, go, link, act, toast, State, Progress, Time, Sorted, Pager, Labels, Failed, Dialog, Tabs, TensorBoard, Missing, lasted, fmt, num, bytes, toYaml, isEnded, useNow } from "./ui.js";
 import { Curves, TableOf } from "./chart.js";
 import { useCurves } from "./curves.js";
 import { Explore } from "./explore.js";
@@ -14,7 +14,7 @@ const tabs = [["curves", "Curves"], ["trials", "Trials"], ["explore", "Explore"]
 
 export function ChartControls({ q, set, names, kinds }) {
   return html`<div class="toolbar">
-    <label class="inline">Metric <select value=${q.metric || ""} onChange=${(e) => { const [kind, metric] = e.target.value.split("|"); set(e.target.value ? { metric, kind } : { metric: "", kind: "" }); }}>
+    <label class="inline">Metric <select value=${q.metric || ""} onChange=${(e) => { const v = e.target.value, at = v.indexOf("|"); set({ metric: v.slice(at + 1), kind: v.slice(0, Math.max(0, at)) }); }}>
       <option value="">${names ? names.searcher_metric + " (searched)" : "…"}</option>
       ${names && html`<optgroup label="validation">${names.validation.map((n) => html`<option key=${"v" + n} value=${"validation|" + n} selected=${q.metric === n && q.kind !== "training"}>${n}</option>`)}</optgroup>
       <optgroup label="training">${names.training.map((n) => html`<option key=${"t" + n} value=${"training|" + n} selected=${q.metric === n && q.kind === "training"}>${n}</option>`)}</optgroup>`}</select></label>
@@ -46,12 +46,14 @@ function CurvesTab({ e, id, q, set }) {
   const history = useData(`/experiments/${id}/validation-history`, (x) => x.experiment_id === id && x.is_best).data;
   const best = useMemo(() => {
     const h = history ? history.validation_history : [];
-    return h.length ? [{ label: "best so far", x: h.map((p) => Date.parse(p.end_time) / 1000 - Date.parse(e.start_time) / 1000), y: h.map((p) => num(p.metric)) }] : [];
-  }, [history]);
+    if (!h.length) return [];
+    const at = (t) => (Date.parse(t) - Date.parse(e.start_time)) / 1000, last = h[h.length - 1], end = e.end_time && at(e.end_time) > at(last.end_time) ? [at(e.end_time)] : [];
+    return [{ label: "best so far", x: [...h.map((p) => at(p.end_time)), ...end], y: [...h.map((p) => num(p.metric)), ...end.map(() => num(last.metric))] }];
+  }, [history, e.end_time]);
   return html`<div><section class="card"><div class="card-head"><h2>Learning curves</h2><${ChartControls} q=${q} set=${set} names=${names} kinds=${["batches", ...(epochs ? ["epochs"] : []), "seconds", "time"]} />
       <span class="actions"><label class="inline">best <select value=${String(most)} onChange=${(x) => set({ top: x.target.value })}>${[5, 20, 100, 1000, 10000].map((n) => html`<option key=${n} value=${String(n)}>${n}</option>`)}</select> trials</label></span></div>
     <div class="body"><${Failed} error=${error} /><${Curves} series=${series} logY=${!!q.log} smoothing=${Number(q.smooth) || 0} xLabel=${xLabels[q.x || "batches"]} xTime=${q.x === "time"} label=${`${data ? data.metric : ""} of ${series.length} trials`} onPick=${(s) => go("/trials/" + s.id)} /></div></section>
-    ${best.length > 0 && html`<section class="card"><h2>Best ${e.metric} so far</h2><div class="body"><${Curves} height=${220} series=${best} logY=${!!q.log} xLabel="seconds since the start" label=${"best " + e.metric + " so far"} /></div></section>`}</div>`;
+    ${best.length > 0 && html`<section class="card"><h2>Best ${e.metric} so far</h2><div class="body"><${Curves} height=${220} series=${best} stairs logY=${!!q.log} xLabel="seconds since the start" label=${"best " + e.metric + " so far"} /></div></section>`}</div>`;
 }
 
 // ---- trials ----
@@ -61,7 +63,7 @@ function TrialsTab({ id, q, set }) {
   const points = useData(`/experiments/${id}/points`, (e) => e.experiment_id === id && e.type === "trial", { ms: 3000 }).data;
   const { data, error } = useData(`/experiments/${id}/trials` + api.query({ limit, offset, sort, state: q.state }), (e) => e.experiment_id === id && e.type !== "log");
   const names = points ? points.varying.slice(0, 8) : [], onSort = (s) => set({ sort: s, offset: "" });
-  const cell = (t, name) => name.split(".").reduce((o, k) => (o && typeof o === "object" ? o[k] : undefined), t.hparams);
+  const cell = (t, name) => (Object.hasOwn(t.hparams, name) ? t.hparams[name] : name.split(".").reduce((o, k) => (o && typeof o === "object" ? o[k] : undefined), t.hparams));
   const tick = (t) => choose((s) => { const n = new Set(s); if (!n.delete(t)) n.add(t); return n; });
   return html`<section class="card"><div class="card-head toolbar"><h2>Trials</h2><span class="actions" role="group" aria-label="states">${["ACTIVE", "COMPLETED", "CANCELED", "ERROR"].map((s) => html`<button key=${s} aria-pressed=${q.state === s ? "true" : "false"} onClick=${() => set({ state: q.state === s ? "" : s, offset: "" })}>${s.toLowerCase()}</button>`)}
       <button disabled=${chosen.size < 2} onClick=${() => go("/compare", { trials: [...chosen].join(",") })}>Compare ${chosen.size || ""}</button></span></div>
@@ -75,13 +77,14 @@ function TrialsTab({ id, q, set }) {
     ${data && html`<${Pager} offset=${offset} limit=${limit} total=${data.total} onMove=${(o) => set({ offset: o || "" })} />`}</section>`;
 }
 
-function CheckpointsTab({ id, me }) {
+function CheckpointsTab({ id, me, q, set }) {
   const { data, error, reload } = useData(`/experiments/${id}/checkpoints`, (e) => e.experiment_id === id && e.type === "checkpoint");
   const [shown, show] = useState(null), [asking, ask] = useState(null);
-  const rows = data ? data.checkpoints : [];
+  const all = data ? data.checkpoints : [], limit = 100, offset = Number(q.offset) || 0, rows = all.slice(offset, offset + limit);
   return html`<section class="card"><h2>Checkpoints</h2><${Failed} error=${error} /><div class="scroll"><table><caption class="visually-hidden">Checkpoints</caption><thead><tr><th scope="col" class="num">Trial</th><th scope="col" class="num">Step</th><th scope="col">State</th><th scope="col" class="num">Metric</th><th scope="col" class="num">Size</th><th scope="col">Ended</th><th scope="col">UUID</th><th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>
     <tbody>${rows.map((c) => html`<tr key=${c.uuid}><td class="num"><a href=${link("/trials/" + c.trial_id)}>${c.trial_id}</a></td><td class="num">${c.step_id}</td><td><${State} state=${c.state} /></td><td class="num">${c.metric === null ? "–" : fmt(num(c.metric))}</td><td class="num">${bytes(c.size)}</td><td class="nowrap"><${Time} at=${c.end_time} /></td><td><button class="quiet mono" onClick=${() => show(c)}>${c.uuid.slice(0, 8)}…</button></td><td>${!me.read_only && c.state === "COMPLETED" && html`<button class="danger" aria-label=${"delete checkpoint " + c.uuid} onClick=${() => ask(c)}>Delete</button>`}</td></tr>`)}</tbody></table></div>
-    ${data && !rows.length && html`<p class="empty">No checkpoint yet.</p>`}
+    ${data && !rows.length && html`<p class="empty">${all.length ? "No checkpoint is there." : "It has no checkpoint."}</p>`}
+    ${all.length > limit && html`<${Pager} offset=${offset} limit=${limit} total=${all.length} onMove=${(o) => set({ offset: o || "" })} />`}
     ${shown && html`<${Dialog} title="Checkpoint" submit="Close" onClose=${() => show(null)} onSubmit=${() => {}}><dl class="facts"><div><dt>UUID</dt><dd class="mono">${shown.uuid}</dd></div><div><dt>Trial, step</dt><dd>${shown.trial_id}, ${shown.step_id}</dd></div><div><dt>Size</dt><dd>${bytes(shown.size)}</dd></div><div><dt>Metric</dt><dd>${fmt(num(shown.metric))}</dd></div></dl><p class="mono">${shown.path}</p>
       <${TableOf} summary="Files" columns=${["file", "bytes"]} rows=${Object.entries(shown.resources || {})} /><//>`}
     ${asking && html`<${Dialog} title="Delete this checkpoint?" submit="Delete" danger onClose=${() => ask(null)} onSubmit=${async () => { await api.del("/checkpoints/" + asking.uuid); reload(); }}><p class="mono">${asking.uuid}</p><//>`}</section>`;
@@ -107,9 +110,10 @@ function NotesTab({ e, me, reload }) {
 }
 
 function LogsTab({ e, id, q, set }) {
-  const { data } = useData(`/experiments/${id}/trials?limit=200`, (x) => x.experiment_id === id && x.type === "trial");
-  const trials = data ? data.trials : [], trial = Number(q.trial) || e.best_trial_id || (trials[0] && trials[0].id);
-  return html`<div><div class="toolbar" style=${{ marginBottom: ".75rem" }}><label class="inline">Trial <select value=${trial || ""} onChange=${(x) => set({ trial: x.target.value })}>${trials.map((t) => html`<option key=${t.id} value=${t.id}>${t.id}${t.id === e.best_trial_id ? " (best)" : ""}</option>`)}</select></label></div>
+  const bad = useData(`/experiments/${id}/trials?limit=1&sort=-end_time&state=ERROR`, (x) => x.experiment_id === id && x.type === "trial").data, { data } = useData(`/experiments/${id}/trials?limit=200`, (x) => x.experiment_id === id && x.type === "trial");
+  const failed = bad && bad.trials[0], known = data ? data.trials : [], first = e.state === "ERROR" && failed ? failed.id : e.best_trial_id || (known[0] && known[0].id), trial = Number(q.trial) || first;
+  const ids = [...new Set([...known.map((t) => t.id), e.best_trial_id, failed && failed.id, trial].filter(Boolean))].sort((a, b) => a - b), told = (t) => (t === e.best_trial_id ? " (best)" : failed && t === failed.id ? " (failed)" : "");
+  return html`<div><div class="toolbar" style=${{ marginBottom: ".75rem" }}><label class="inline">Trial <select value=${trial || ""} onChange=${(x) => set({ trial: x.target.value })}>${ids.map((t) => html`<option key=${t} value=${t}>${t}${told(t)}</option>`)}</select></label>${data && data.total > 200 && html`<span class="note">The first 200 of ${data.total.toLocaleString()}; each has its log on its own page.</span>`}</div>
     ${trial ? html`<${Logs} key=${trial} path=${`/trials/${trial}/logs`} title=${"Log of trial " + trial} q=${q} put=${set} wants=${(x) => x.type === "log" && x.trial_id === trial} />` : html`<p class="empty">No trial has begun yet.</p>`}</div>`;
 }
 
@@ -161,12 +165,12 @@ export function Experiment({ place, id, me }) {
   useEffect(() => listen(isGone(id), () => { toast(`Experiment ${id} is deleted`); go("/experiments"); }), [id]);
   useNow(1000, !!e && !e.end_time);
   useEffect(() => { document.title = `Experiment ${id}${e ? " · " + e.description : ""} · ebb`; }, [e && e.description, id]);
-  if (!e) return html`<div><${Failed} error=${error} />${!error && html`<p class="note">…</p>`}</div>`;
+  if (!e) return html`<${Missing} error=${error} what=${"Experiment " + id} />`;
   const can = !me.read_only, save = (body) => api.patch(`/experiments/${id}`, body).then(reload);
   return html`<div>
     <nav class="crumbs" aria-label="breadcrumb"><a href=${link("/experiments")}>Experiments</a> / ${id}${e.parent_id ? html` · forked from <a href=${link("/experiments/" + e.parent_id)}>${e.parent_id}</a>` : ""}</nav>
     <div class="head"><h1>${e.description || "(no description)"}</h1>${can && html`<${Edit} what="description" value=${e.description} shown="" canEdit=${can} onSave=${(v) => save({ description: v })} />`}<${State} state=${e.state} />${e.archived && html`<span class="badge">archived</span>`}<${Actions} e=${e} me=${me} reload=${reload} fork=${() => setFork(true)} /></div>
-    ${e.error && html`<p class="error">${e.error}</p>`}
+    ${e.error && html`<p class="error">${e.error}${tab !== "logs" && html` <a href=${link(place.path, { tab: "logs" })}>Its log</a>`}</p>`}
     <section class="card" aria-label="about it"><div class="body"><dl class="facts">
       <div><dt>Best ${e.metric}</dt><dd class="big">${e.best_metric === null ? "–" : fmt(num(e.best_metric))}</dd><dd class="note">${e.best_trial_id ? html`<a href=${link("/trials/" + e.best_trial_id)}>trial ${e.best_trial_id}</a>, step ${e.best_step_id}` : ""}</dd></div>
       <div><dt>Progress</dt><dd class="big">${e.progress === null || e.progress === undefined ? (e.state === "COMPLETED" ? "100 %" : "–") : (100 * e.progress).toFixed(1) + " %"}</dd><dd><${Progress} value=${e.progress === null || e.progress === undefined ? (e.state === "COMPLETED" ? 1 : 0) : e.progress} /></dd></div>
@@ -179,9 +183,9 @@ export function Experiment({ place, id, me }) {
     <${Tabs} label="parts of the experiment" items=${tabs} at=${tab} onChange=${(t) => go(place.path, { tab: t === "curves" ? "" : t, metric: q.metric, kind: q.kind }, true)} />
     <div id="tab-panel" role="tabpanel" aria-labelledby=${"tab-" + tab}>
       ${tab === "curves" ? html`<${CurvesTab} e=${e} id=${id} q=${q} set=${set} />` : tab === "trials" ? html`<${TrialsTab} id=${id} q=${q} set=${set} />` : tab === "explore" ? html`<${Explore} id=${id} place=${place} config=${e.config} />`
-      : tab === "checkpoints" ? html`<${CheckpointsTab} id=${id} me=${me} />` : tab === "config" ? html`<section class="card"><h2>Configuration</h2><pre class="code" tabindex="0" aria-label="configuration">${toYaml(e.config || {})}</pre></section>`
+      : tab === "checkpoints" ? html`<${CheckpointsTab} id=${id} me=${me} q=${q} set=${set} />` : tab === "config" ? html`<section class="card"><h2>Configuration</h2><pre class="code" tabindex="0" aria-label="configuration">${toYaml(e.config || {})}</pre></section>`
       : tab === "code" ? html`<${CodeTab} id=${id} />` : tab === "notes" ? html`<${NotesTab} e=${e} me=${me} reload=${reload} />` : html`<${LogsTab} e=${e} id=${id} q=${q} set=${set} />`}
     </div>
-    ${fork && e.config && html`<${ForkDialog} title=${`Fork experiment ${id}`} config=${{ ...e.config, description: e.description ? "Fork of " + e.description : "" }} parent=${id} onClose=${() => { setFork(false); if (q.fork) set({ fork: "" }); }} />`}
+    ${fork && e.config && html`<${ForkDialog} title=${`Fork experiment ${id}`} config=${{ ...e.config, description: e.description ? "Fork of " + e.description : "" }} parent=${id} onClose=${() => { setFork(false); if (readPlace().path === place.path && q.fork) set({ fork: "" }); }} />`}
   </div>`;
 }

@@ -9,7 +9,8 @@ const M = { top: 34, bottom: 26, side: 60 };
 const MANY = 400, WHILE_DRAGGING = 1500, SHADES = 24, ROWS = 100;
 
 // Trials as columns of numbers, made once: where each lies on each axis (0..1, NaN: nowhere), its shade (0 = best, -1 = it has no metric), its rank.
-function useSpace(data) {
+const METRIC = "\0metric"; // no hyperparameter has that name: a metric may have one's
+function useSpace(data, config) {
   return useMemo(() => {
     if (!data) return null;
     const trials = data.trials, n = trials.length, value = trials.map((t) => num(t.value)), sign = data.smaller_is_better ? 1 : -1;
@@ -23,13 +24,21 @@ function useSpace(data) {
     const made = new Map();
     const column = (name) => {
       if (!made.has(name)) {
-        const k = data.names.indexOf(name), of = k < 0 ? (i) => value[i] : (i) => trials[i].hparams[k], all = trials.map((_, i) => of(i)), axis = axisOf(all, k < 0);
-        made.set(name, { ...axis, name, at: Float32Array.from(all, (v) => axis.place(v)) });
+        const isMetric = name === METRIC, k = data.names.indexOf(name), of = isMetric ? (i) => value[i] : (i) => trials[i].hparams[k], all = trials.map((_, i) => of(i));
+        const drawn = !isMetric && config && config.hyperparameters && config.hyperparameters[name], axis = axisOf(all, isMetric, drawn && ["log", "int", "double"].includes(drawn.type) ? drawn.type === "log" : undefined);
+        made.set(name, { ...axis, name, label: isMetric ? data.metric : name, at: Float32Array.from(all, (v) => axis.place(v)) });
       }
       return made.get(name);
     };
     return { trials, value, byRank, shade, column };
-  }, [data]);
+  }, [data]); // the configuration of an experiment stays as it is
+}
+// A text cut to what it has room for.
+function fit(g, text, width) {
+  if (g.measureText(text).width <= width) return text;
+  let n = Math.min(text.length, 60);
+  while (n > 1 && g.measureText(text.slice(0, n) + "…").width > width) n--;
+  return text.slice(0, n) + "…";
 }
 const shadeRgb = (s) => scaleRgb(s < 0 ? NaN : s / (SHADES - 1));
 const shadeColour = (s, alpha) => scaleColour(s < 0 ? NaN : s / (SHADES - 1), alpha);
@@ -79,8 +88,13 @@ function Parallel({ data, space, names, brushes, setBrushes, kept, quiet }) {
     size.current = [w, h];
     if (kept.size > MANY) pixels(g, w, h, c);
     else strokes(g, w, h, c);
-    g.textAlign = "center";
+    const room = axes.length > 1 ? (w - 2 * M.side) / (axes.length - 1) - 8 : w;
     axes.forEach((a, i) => {
+      const words = (text, y0) => { // beside the edges they lean inwards
+        const t = fit(g, text, room), half = g.measureText(t).width / 2;
+        g.textAlign = "center";
+        g.fillText(t, Math.max(half, Math.min(w - half, x(i, w))), y0);
+      };
       g.strokeStyle = c.muted;
       g.lineWidth = 1;
       g.beginPath();
@@ -89,12 +103,12 @@ function Parallel({ data, space, names, brushes, setBrushes, kept, quiet }) {
       g.stroke();
       g.fillStyle = c.text;
       g.font = "600 12px system-ui, sans-serif";
-      g.fillText(a.name.length > 22 ? a.name.slice(0, 21) + "…" : a.name, x(i, w), 14);
+      words(a.label, 14);
       g.font = "11px system-ui, sans-serif";
       g.fillStyle = c.muted;
       const ends = a.isText ? [a.names[0], a.names[a.names.length - 1]] : [short(a.low), short(a.high)];
-      g.fillText(ends[1] || "", x(i, w), M.top - 6);
-      g.fillText(ends[0] || "", x(i, w), h - 8);
+      words(ends[1] || "", M.top - 6);
+      words(ends[0] || "", h - 8);
       const b = brushes[a.name];
       if (b) {
         g.fillStyle = c.accent;
@@ -122,6 +136,7 @@ function Parallel({ data, space, names, brushes, setBrushes, kept, quiet }) {
     drag.current = null;
     if (d && Math.abs(at(e).t - d.t) < 0.01) { const { [axes[d.i].name]: gone, ...rest } = brushes; setBrushes(rest); }
   };
+  const bounds = (a) => (brushes[a.name] || []).map((t) => Number(a.back(t).toPrecision(6))).map((v) => (Number.isFinite(v) ? v : ""));
   const bound = (a, k, text) => {
     const v = text === "" ? null : Number(text), b = brushes[a.name] || [0, 1], p = v === null ? k : a.place(v);
     if (Number.isNaN(p)) return;
@@ -132,18 +147,18 @@ function Parallel({ data, space, names, brushes, setBrushes, kept, quiet }) {
   };
   return html`<div>
     <div class="scroll" tabindex="0" role="region" aria-label="parallel coordinates"><div style=${{ minWidth: Math.max(300, axes.length * 90) + "px" }}>
-      <${Canvas} height=${360} draw=${draw} deps=${[axes, brushes, kept, quiet]} label=${`parallel coordinates of ${data.trials.length} trials over ${names.join(", ")}; ${kept.size} are in the chosen ranges`} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} style=${{ touchAction: "none", cursor: "crosshair" }} /></div></div>
+      <${Canvas} height=${360} draw=${draw} deps=${[axes, brushes, kept, quiet]} label=${`parallel coordinates of ${data.trials.length} trials over ${axes.map((a) => a.label).join(", ")}; ${kept.size} are in the chosen ranges`} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} style=${{ touchAction: "none", cursor: "crosshair" }} /></div></div>
     <p class="scale" key=${theme}><span>best ${data.metric}</span><i style=${{ background: `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((t) => scaleColour(t)).join(", ")})` }}></i><span>worst</span><span class="note">Drag along an axis to keep a range; click it to let go.</span></p>
-    <details><summary>Ranges by numbers</summary><div class="toolbar">${axes.filter((a) => !a.isText).map((a) => html`<fieldset key=${a.name} style=${{ border: 0, padding: 0, margin: 0 }}><legend class="note">${a.name}</legend>
-      <input type="number" step="any" style=${{ width: "8em" }} aria-label=${"least " + a.name} placeholder=${fmt(a.low)} value=${brushes[a.name] ? Number(a.back(brushes[a.name][0]).toPrecision(6)) : ""} onChange=${(e) => bound(a, 0, e.target.value)} />
-      <input type="number" step="any" style=${{ width: "8em" }} aria-label=${"greatest " + a.name} placeholder=${fmt(a.high)} value=${brushes[a.name] ? Number(a.back(brushes[a.name][1]).toPrecision(6)) : ""} onChange=${(e) => bound(a, 1, e.target.value)} /></fieldset>`)}</div></details>
+    <details><summary>Ranges by numbers</summary><div class="toolbar">${axes.filter((a) => !a.isText).map((a) => html`<fieldset key=${a.name} style=${{ border: 0, padding: 0, margin: 0 }}><legend class="note">${a.label}</legend>
+      <input type="number" step="any" style=${{ width: "8em" }} aria-label=${"least " + a.label} placeholder=${fmt(a.low)} value=${bounds(a)[0]} onChange=${(e) => bound(a, 0, e.target.value)} />
+      <input type="number" step="any" style=${{ width: "8em" }} aria-label=${"greatest " + a.label} placeholder=${fmt(a.high)} value=${bounds(a)[1]} onChange=${(e) => bound(a, 1, e.target.value)} /></fieldset>`)}</div></details>
   </div>`;
 }
 
 // The metric against one hyperparameter; trials out of the ranges are faint. A dot under the pointer tells its trial, a click opens it.
 const S = { left: 60, right: 14, top: 14, bottom: 30 };
 function Scatter({ data, space, name, kept }) {
-  const ax = space.column(name), ay = space.column(data.metric), [tip, point] = useState(null), size = useRef([0, 0]);
+  const ax = space.column(name), ay = space.column(METRIC), [tip, point] = useState(null), size = useRef([0, 0]);
   const px = (i, w) => S.left + ax.at[i] * (w - S.left - S.right), py = (i, h) => h - S.bottom - ay.at[i] * (h - S.top - S.bottom);
   const is = (i) => ax.at[i] >= 0 && ay.at[i] >= 0;
   const gone = kept.size < kept.mask.length;
@@ -171,9 +186,9 @@ function Scatter({ data, space, name, kept }) {
     g.textAlign = "right";
     g.fillText(short(ay.high), 50, 14);
     g.fillText(short(ay.low), 50, h - 26);
-    g.fillText(ax.isText ? ax.names[ax.names.length - 1] || "" : short(ax.high), w - 8, h - 8);
+    g.fillText(fit(g, ax.isText ? ax.names[ax.names.length - 1] || "" : short(ax.high), (w - 70) / 2), w - 8, h - 8);
     g.textAlign = "left";
-    g.fillText(ax.isText ? ax.names[0] || "" : short(ax.low), 54, h - 8);
+    g.fillText(fit(g, ax.isText ? ax.names[0] || "" : short(ax.low), (w - 70) / 2), 54, h - 8);
   };
   const nearest = (e) => {
     const r = e.currentTarget.getBoundingClientRect(), [w, h] = size.current, x = e.clientX - r.left, y = e.clientY - r.top;
@@ -219,11 +234,11 @@ function Heat({ data, space, names, kept, q, set }) {
     g.fillStyle = c.muted;
     g.font = "11px system-ui, sans-serif";
     g.textAlign = "right";
-    g.fillText(ay.isText ? ay.names[cells.ny - 1] || "" : short(ay.high), 64, 16);
-    g.fillText(ay.isText ? ay.names[0] || "" : short(ay.low), 64, h - 32);
-    g.fillText(ax.isText ? ax.names[cells.nx - 1] || "" : short(ax.high), w - 10, h - 12);
+    g.fillText(fit(g, ay.isText ? ay.names[cells.ny - 1] || "" : short(ay.high), 62), 64, 16);
+    g.fillText(fit(g, ay.isText ? ay.names[0] || "" : short(ay.low), 62), 64, h - 32);
+    g.fillText(fit(g, ax.isText ? ax.names[cells.nx - 1] || "" : short(ax.high), (w - 90) / 2), w - 10, h - 12);
     g.textAlign = "left";
-    g.fillText(ax.isText ? ax.names[0] || "" : short(ax.low), 70, h - 12);
+    g.fillText(fit(g, ax.isText ? ax.names[0] || "" : short(ax.low), (w - 90) / 2), 70, h - 12);
   };
   const pick = (value, f, label) => html`<label class="inline">${label} <select value=${value} onChange=${(e) => f(e.target.value)}>${names.map((n) => html`<option key=${n} value=${n}>${n}</option>`)}</select></label>`;
   return html`<div><div class="toolbar">${pick(a, (v) => set({ across: v }), "across")}${pick(b, (v) => set({ up: v }), "up")}</div>
@@ -255,15 +270,15 @@ export function Explore({ id, place, config }) {
   const q = place.query, set = useQuery(place), size = (config && config.batches_per_step) || 100;
   const asked = { metric: q.kind === "training" ? "" : q.metric, step: q.at ? Math.max(1, Math.round(Number(q.at) / size)) : "" };
   const { data, error } = useData(`/experiments/${id}/points` + api.query(asked), (e) => e.experiment_id === id && e.type !== "log" && e.type !== "step");
-  const space = useSpace(data), [brushes, setBrushes] = useState(() => readRanges(listOf(q.range))), shown = listOf(q.axis), show = (l) => set({ axis: l.length ? l : NO_AXIS });
+  const space = useSpace(data, config), [brushes, setBrushes] = useState(() => readRanges(listOf(q.range))), shown = listOf(q.axis), show = (l) => set({ axis: l.length ? l : NO_AXIS });
   const names = data ? (shown.length ? shown : data.varying).filter((n) => data.names.includes(n)) : [], chosen = names.join("\n");
   useEffect(() => { const t = setTimeout(() => set({ range: writeRanges(brushes) }), 300); return () => clearTimeout(t); }, [brushes]); // when the hand rests
-  const axes = useMemo(() => (data ? [...names, data.metric] : []), [data, chosen]);
+  const axes = useMemo(() => (data ? [...names, METRIC] : []), [data, chosen]);
   const kept = useMemo(() => {
     const n = data ? data.trials.length : 0, mask = new Uint8Array(n).fill(1);
     let count = n;
     Object.entries(brushes).forEach(([name, [lo, hi]]) => {
-      if (!space || (name !== data.metric && !data.names.includes(name))) return;
+      if (!space || (name !== METRIC && !data.names.includes(name))) return;
       const { at } = space.column(name);
       for (let i = 0; i < n; i++) if (mask[i] && !(at[i] >= lo - 1e-6 && at[i] <= hi + 1e-6)) { mask[i] = 0; count--; }
     });

@@ -4,7 +4,17 @@ import * as api from "./api.js";
 import { listen } from "./live.js";
 import { Failed } from "./ui.js";
 
-const KEEP = 5000;
+const KEEP = 5000, PART = 1000;
+
+// A line as a terminal would leave it: a carriage return writes over what stands there, colours are not text.
+const escapes = /\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\^_])/g;
+export const printed = (line) => {
+  const text = line.replace(escapes, "").replace(/\r+$/, "");
+  return text.slice(text.lastIndexOf("\r") + 1);
+};
+
+// As the rest of the page tells time: on the reader's clock; by hand, for there are thousands.
+const clock = (t) => { const d = new Date(t); return [d.getHours(), d.getMinutes(), d.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":"); };
 
 // q, put: where the address has what is searched; without them nothing is.
 export function Logs({ path, wants, title = "Log", q = {}, put, live = true }) {
@@ -21,9 +31,10 @@ export function Logs({ path, wants, title = "Log", q = {}, put, live = true }) {
       busy = true;
       try {
         const first = !ready.current;
-        const a = await api.get(path + api.query(first ? { ...query, tail: 1000, limit: 1000 } : { ...query, limit: 1000, greater_than_id: next.current }));
+        const a = await api.get(path + api.query(first ? { ...query, tail: PART, limit: PART } : { ...query, limit: PART, greater_than_id: next.current }));
         if (!alive) return;
         ready.current = true;
+        again = again || (!first && a.logs.length >= PART); // there may be more than one answer holds
         next.current = a.next;
         fail(null);
         set((l) => (first ? a.logs : [...l, ...a.logs]).slice(-KEEP));
@@ -39,8 +50,15 @@ export function Logs({ path, wants, title = "Log", q = {}, put, live = true }) {
   }, [path, search, level]);
   useEffect(() => { if (follow && box.current) box.current.scrollTop = box.current.scrollHeight; }, [lines, follow]);
   const save = async () => {
-    const a = await api.get(path + api.query({ limit: 100000 }));
-    const url = URL.createObjectURL(new Blob([a.logs.map((l) => l.message).join("\n") + "\n"], { type: "text/plain" }));
+    const parts = [];
+    try {
+      for (let from = 0, a = null; a === null || a.logs.length > 0; from = a.next) {
+        a = await api.get(path + api.query({ limit: 50000, greater_than_id: from }));
+        parts.push(...a.logs.map((l) => l.message + "\n"));
+        if (a.next === from) break;
+      }
+    } catch (e) { fail(e); return; }
+    const url = URL.createObjectURL(new Blob(parts, { type: "text/plain" }));
     const link = document.createElement("a");
     link.href = url;
     link.download = path.replace(/\W+/g, "-").replace(/^-|-$/g, "") + ".txt";
@@ -54,7 +72,7 @@ export function Logs({ path, wants, title = "Log", q = {}, put, live = true }) {
       <span class="actions"><button onClick=${save}>Download</button></span></div>
     <${Failed} error=${error} />
     <div class="logs" ref=${box} tabindex="0" role="log" aria-label=${title} onScroll=${(e) => { const b = e.currentTarget; if (follow && b.scrollHeight - b.scrollTop - b.clientHeight > 80) stay(false); }}>
-      ${lines.map((l) => html`<div key=${l.id} class=${l.level || ""}>${l.time && html`<span>${l.time.slice(11, 19)}</span>`}${l.message}</div>`)}
+      ${lines.map((l) => html`<div key=${l.id} class=${l.level || ""}>${l.time && html`<span title=${l.time}>${clock(l.time)}</span>`}${printed(l.message)}</div>`)}
       ${!lines.length && html`<div class="note">${search || level ? "No line is like that." : "Nothing was printed yet."}</div>`}
     </div></section>`;
 }

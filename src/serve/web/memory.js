@@ -8,14 +8,12 @@ const optimizers = [["SGD", "SGD", {}], ["SGD+momentum", "SGD, momentum 0.9", { 
 const devices = [["cpu", "this processor"], ["nvidia-h200", "NVIDIA H200"]];
 const units = { B: 1, KIB: 1024, MIB: 1024 ** 2, GIB: 1024 ** 3, TIB: 1024 ** 4, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
 function parseBytes(text) {
-  const m = /^\s*([\d.]+)\s*([kmgt]?i?b?)\s*$/i.exec(text || "");
-  if (!m) return null;
-  const unit = (m[2] || "B").toUpperCase();
-  return Math.floor(Number(m[1]) * (units[unit] || units[unit + "B"] || units[unit + "IB"] || NaN)) || null;
+  const m = /^\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*$/i.exec(text || "");
+  return m ? Math.floor(Number(m[1]) * (units[(m[2] || "B").toUpperCase()] || NaN)) || null : null;
 }
 // "height=64 blocks=2,2" as options of the model
 function parseOptions(text) {
-  const options = {};
+  const options = Object.create(null); // any name is one
   for (const word of (text || "").split(/[\s;]+/).filter(Boolean)) {
     const [key, value] = [word.slice(0, word.indexOf("=")), word.slice(word.indexOf("=") + 1)];
     if (!word.includes("=") || !key) throw new Error(`${word}: KEY=VALUE, as height=64 or blocks=2,2,2,2`);
@@ -26,17 +24,19 @@ function parseOptions(text) {
 }
 
 export function Memory({ place }) {
-  const q = place.query, set = useQuery(place);
+  const q = place.query, set = useQuery(place), [draft, type] = useState({}); // draft: a field that somebody has emptied; the address has no empty values
   const models = useData("/models"), list = models.data ? models.data.models : [];
-  const name = q.model || "resnet50", model = list.find((m) => m.name === name || (m.aliases || []).includes(name));
+  const name = "model" in draft ? "" : q.model || "resnet50", model = list.find((m) => m.name === name || (m.aliases || []).includes(name));
   const [quick, setQuick] = useState(null), [times, setTimes] = useState(null), [inside, setInside] = useState(null), [error, fail] = useState(null), [slow, setSlow] = useState(null), [busy, hold] = useState(false);
   const asked = useRef(0), changed = useRef(0);
   useEffect(() => { document.title = "Memory · ebb"; }, []);
-  const form = { model: name, batch: q.batch || "32", optimizer: q.optimizer || "SGD+momentum", precision: q.precision || "fp32", options: q.options || "", device: q.device || "cpu", host: q.host || "", file: q.file || "" };
+  const form = { model: name, batch: "batch" in draft ? "" : q.batch || "32", optimizer: q.optimizer || "SGD+momentum", precision: q.precision || "fp32", options: q.options || "", device: q.device || "cpu", host: q.host || "", file: q.file || "" };
   const limit = q.budget || "", budget = parseBytes(limit), key = JSON.stringify(form) + !!model;
   const body = () => {
-    const row = optimizers.find(([k]) => k === form.optimizer) || optimizers[0], tiers = ["host", "file"].filter((t) => form[t]);
+    const row = optimizers.find(([k]) => k === form.optimizer), tiers = ["host", "file"].filter((t) => form[t]);
     if (!model) throw new Error(`model: '${name}' is none of the ${list.length} models of the zoo`);
+    if (!(Number.isInteger(Number(form.batch)) && Number(form.batch) > 0)) throw new Error(`batch: '${form.batch}' is none; allowed: a whole number > 0`);
+    if (!row) throw new Error(`optimizer: '${form.optimizer}' is none of ${optimizers.map(([k]) => k).join(", ")}`);
     tiers.forEach((t) => { if (parseBytes(form[t]) === null) throw new Error(`${t}: '${form[t]}' is no size; allowed: as 512MiB, 4GiB`); });
     return { model: model.name, task: model.task, batch: Number(form.batch), optimizer: row[0].split("+")[0], opt: { lr: 0.01, ...row[2] }, precision: form.precision, device: form.device, options: parseOptions(form.options), ...Object.fromEntries(tiers.map((t) => [t, parseBytes(form[t])])) };
   };
@@ -79,16 +79,17 @@ export function Memory({ place }) {
     }).filter((s) => s.x.length), large ? "GiB" : "MiB"];
   }, [times]);
   // The message of the command stands at the field that it names.
-  const fields = [["budget", /^budget/], ["host", /(^|[^a-z])host/], ["file", /(^|memory\.)file/], ["batch", /(^|[^a-z])(batch|global_batch_size)/], ["model", /(^|[^a-z])model(:|\.name)/], ["options", /(^|[^a-z])(options|model\.(?!name))|KEY=VALUE/]];
+  const fields = [["budget", /^budget/], ["host", /(^|[^a-z])host/], ["file", /(^|memory\.)file/], ["batch", /(^|[^a-z])(batch|global_batch_size)/], ["optimizer", /^optimizer/], ["model", /(^|[^a-z])model(:|\.name)/], ["options", /(^|[^a-z])(options|model\.(?!name))|KEY=VALUE/]];
   const why = limit && !budget ? new Error(`budget: '${limit}' is no size; allowed: as 512MiB, 4GiB`) : error, blamed = why && (fields.find(([, pattern]) => pattern.test(why.message)) || [])[0];
   const field = (label, key2, control) => html`<label class="field" key=${key2}><span>${label}</span>${control}${blamed === key2 && html`<span class="error" role="alert">${why.message}</span>`}</label>`;
-  const input = (key2, more) => html`<input value=${key2 === "budget" ? limit : form[key2]} onInput=${(e) => set({ [key2]: e.target.value })} ...${more} />`;
+  const write = (key2, value, more) => { type(value === "" && (key2 === "model" || key2 === "batch") ? { [key2]: "" } : {}); set({ [key2]: value, ...more }); };
+  const input = (key2, more) => html`<input value=${key2 === "budget" ? limit : form[key2]} onInput=${(e) => write(key2, e.target.value)} ...${more} />`;
   const select = (key2, rows) => html`<select value=${form[key2]} onChange=${(e) => set({ [key2]: e.target.value })}>${rows.map(([k, text]) => html`<option key=${k} value=${k}>${text}</option>`)}</select>`;
   const verdict = quick && budget && (budget >= quick.unlimited_bytes ? ["good", "fits as it is"] : budget >= quick.floor_bytes ? ["busy", form.host || form.file ? "fits with recomputation and copies" : "fits with recomputation"] : ["bad", "does not fit"]);
   const marks = quick ? [["floor", quick.floor_bytes], ...(budget ? [["budget", budget]] : [])] : [];
   return html`<div><div class="head"><h1>Memory before training</h1>${busy && html`<span class="note" role="status">computing…</span>`}</div>
     <section class="card" aria-label="what to train"><div class="body"><form class="facts" onSubmit=${(e) => e.preventDefault()}>
-      ${field("Model", "model", html`<input list="zoo" value=${form.model} onInput=${(e) => set({ model: e.target.value, options: "" })} /><datalist id="zoo">${list.map((m) => html`<option key=${m.name} value=${m.name}>${m.summary}</option>`)}</datalist>`)}
+      ${field("Model", "model", html`<input list="zoo" value=${form.model} onInput=${(e) => write("model", e.target.value, { options: "" })} /><datalist id="zoo">${list.map((m) => html`<option key=${m.name} value=${m.name}>${m.summary}</option>`)}</datalist>`)}
       ${field("Batch", "batch", input("batch", { type: "number", min: 1 }))}
       ${field("Optimizer", "optimizer", select("optimizer", optimizers))}
       ${field("Precision", "precision", select("precision", ["fp32", "bf16", "fp16"].map((p) => [p, p])))}

@@ -1,7 +1,8 @@
 // trial.js - one trial: its metrics, steps, log, hyperparameters, where its memory and time went.
 import { html, useState, useEffect, useMemo } from "./preact.js";
 import * as api from "./api.js";
-import { useData, useQuery, link, act, State, Time, Pager, Failed, Dialog, Tabs, TensorBoard, lasted, fmt, num, bytes, seconds, useNow } from "./ui.js";
+import { listen } from "./live.js";
+import { useData, useQuery, listOf, go, link, act, toast, State, Time, Pager, Failed, Missing, Dialog, Tabs, TensorBoard, lasted, fmt, num, bytes, seconds, useNow } from "./ui.js";
 import { Curves, Canvas, Timeline, Managed, colour } from "./chart.js";
 import { useCurves } from "./curves.js";
 import { axisX, xLabels, perEpoch, ForkDialog } from "./experiment.js";
@@ -15,8 +16,8 @@ const namesOf = (names) => (names ? [...[...names.validation].sort().map((n) => 
 
 function Metrics({ t, config, names: all, q, set }) {
   const names = namesOf(all), epochs = perEpoch(config, t.hparams);
-  const chosen = q.m ? q.m.split(",") : names.slice(0, 2).map(([k, n]) => k + ":" + n);
-  const flip = (key) => set({ m: (chosen.includes(key) ? chosen.filter((c) => c !== key) : [...chosen, key]).join(",") });
+  const asked = listOf(q.m).filter((m) => /^(training|validation):/.test(m)), chosen = asked.length ? asked : names.slice(0, 2).map(([k, n]) => k + ":" + n);
+  const flip = (key) => set({ m: chosen.includes(key) ? chosen.filter((c) => c !== key) : [...chosen, key] });
   const split = (key) => [key.slice(0, key.indexOf(":")), key.slice(key.indexOf(":") + 1)];
   const paths = chosen.map((key) => { const [kind, metric] = split(key); return "/curves" + api.query({ trials: t.id, metric, kind }); });
   const { data, error } = useCurves(paths, (e) => e.trial_id === t.id && e.type !== "log");
@@ -80,13 +81,15 @@ export function Trial({ place, id, me }) {
   const [asking, ask] = useState(false), [fork, setFork] = useState(null);
   useNow(1000, !!t && !t.end_time);
   useEffect(() => { document.title = `Trial ${id} · ebb`; }, [id]);
-  if (!t) return html`<div><${Failed} error=${error} />${!error && html`<p class="note">…</p>`}</div>`;
+  const of = t && t.experiment_id;
+  useEffect(() => listen((x) => of && x.experiment_id === of && x.type === "experiment" && x.state === "DELETING", () => { toast(`Experiment ${of} is deleted`); go("/experiments"); }), [of]);
+  if (!t) return html`<${Missing} error=${error} what=${"Trial " + id} />`;
   return html`<div>
     <nav class="crumbs" aria-label="breadcrumb"><a href=${link("/experiments")}>Experiments</a> / <a href=${link("/experiments/" + t.experiment_id)}>${t.experiment_id}${e && e.description ? " · " + e.description : ""}</a> / trial ${id}</nav>
     <div class="head"><h1>Trial ${id}</h1><${State} state=${t.state} />${!me.read_only && html`<span class="actions">
       ${t.pid && html`<button class="danger" onClick=${() => ask(true)}>Kill process</button>`}
-      ${e && e.tensorboard_path && html`<button onClick=${() => setFork("tensorboard")}>TensorBoard</button>`}${e && e.config && html`<button onClick=${() => setFork("continue")}>Continue</button><button onClick=${() => setFork("fork")}>Fork</button>`}</span>`}</div>
-    ${t.message && html`<p class="error">${t.message}</p>`}${t.waiting && html`<p class="note">Waits: ${t.waiting}</p>`}
+      ${e && e.tensorboard_path && html`<button onClick=${() => setFork("tensorboard")}>TensorBoard</button>`}${e && e.config && html`${summary && summary.checkpoints > 0 && html`<button onClick=${() => setFork("continue")}>Continue</button>`}<button onClick=${() => setFork("fork")}>Fork</button>`}</span>`}</div>
+    ${t.message && html`<p class="error">${t.message}${tab !== "logs" && html` <a href=${link(place.path, { tab: "logs" })}>Its log</a>`}</p>`}${t.waiting && html`<p class="note">Waits: ${t.waiting}</p>`}
     <section class="card" aria-label="about it"><div class="body"><dl class="facts">
       <div><dt>Best ${e ? e.metric : "validation"}</dt><dd class="big">${t.best_validation === null ? "–" : fmt(num(t.best_validation))}</dd><dd class="note">${t.best_step_id ? "step " + t.best_step_id : ""}</dd></div>
       <div><dt>Latest</dt><dd class="big">${t.latest_validation === null ? "–" : fmt(num(t.latest_validation))}</dd></div>

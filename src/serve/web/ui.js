@@ -38,7 +38,8 @@ export const when = (t) => {
   const time = d.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
   return today ? time : d.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" }) + " " + time;
 };
-export const lasted = (from, to) => (from ? seconds(((to ? new Date(to) : new Date()) - new Date(from)) / 1000) : "–");
+// By the clock of the master: that of the browser may be another.
+export const lasted = (from, to) => (from ? seconds(Math.max(0, (to ? Date.parse(to) : api.now()) - Date.parse(from)) / 1000) : "–");
 export const Time = ({ at }) => (at ? html`<time dateTime=${at} title=${new Date(at).toISOString()}>${when(at)}</time>` : "–");
 
 const looks = { ACTIVE: "busy", COMPLETED: "good", ERROR: "bad", DELETE_FAILED: "bad", PAUSED: "warn", STOPPING_CANCELED: "warn", STOPPING_COMPLETED: "busy", STOPPING_ERROR: "bad", DELETING: "warn", PENDING: "warn", RUNNING: "busy", TERMINATING: "warn", running: "busy", pending: "warn", terminating: "warn" };
@@ -50,7 +51,7 @@ export const Progress = ({ value, label }) =>
 
 // ---- where we are: everything that can be seen stands in the address ----
 
-const lists = ["label", "user", "axis", "range"];
+const lists = ["label", "user", "axis", "range", "m"];
 export function readPlace() {
   const [path, search] = location.hash.replace(/^#/, "").split("?");
   const query = {};
@@ -130,6 +131,8 @@ export async function act(promise, done) {
   }
 }
 export const Failed = ({ error }) => (error ? html`<p class="error" role="alert">${error.message}</p>` : null);
+// A page whose subject is not there (yet).
+export const Missing = ({ error, what }) => (error ? html`<div><nav class="crumbs" aria-label="breadcrumb"><a href=${link("/experiments")}>Experiments</a></nav><div class="head"><h1>${what}</h1></div><${Failed} error=${error} />${error.status === 404 && html`<p class="note">It may have been deleted. <a href=${link("/experiments")}>All experiments</a></p>`}</div>` : html`<p class="note">…</p>`);
 
 // ---- parts ----
 
@@ -206,7 +209,9 @@ export function useNow(ms = 1000, on = true) {
 // ---- YAML of a configuration, as people edit it ----
 
 const plain = (s) => /^[A-Za-z_/][\w ./@+-]*$/.test(s) && !/^(true|false|null|yes|no|on|off|y|n|~)$/i.test(s) && !/\s$/.test(s);
-const scalar = (v) => (typeof v === "string" ? (plain(v) ? v : JSON.stringify(v)) : v === null || v === undefined ? "null" : String(v));
+// As JSON writes it, and without what YAML does not let stand there.
+const quoted = (s) => JSON.stringify(s).replace(/[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+const scalar = (v) => (typeof v === "string" ? (plain(v) ? v : quoted(v)) : v === null || v === undefined ? "null" : String(v));
 const isLeaf = (v) => v === null || typeof v !== "object" || Object.keys(v).length === 0;
 export function toYaml(v, indent = "") {
   if (Array.isArray(v)) {
@@ -216,7 +221,7 @@ export function toYaml(v, indent = "") {
   if (v && typeof v === "object") {
     const keys = Object.keys(v);
     if (!keys.length) return "{}\n";
-    return (indent === "" ? "" : "\n") + keys.map((k) => indent + (plain(k) ? k : JSON.stringify(k)) + ":" +
+    return (indent === "" ? "" : "\n") + keys.map((k) => indent + (plain(k) ? k : quoted(k)) + ":" +
       (isLeaf(v[k]) && !(v[k] && typeof v[k] === "object") ? " " + scalar(v[k]) + "\n" : (() => { const t = toYaml(v[k], indent + "  "); return t.startsWith("\n") ? t : " " + t; })())).join("");
   }
   return scalar(v) + "\n";
