@@ -60,13 +60,14 @@ static uint32_t sink_of(const struct flow *f)
     return f->vertex_count - 1;
 }
 
+/* Depths of all that is nearer than the sink: no shortest path leads through anything else. */
 static bool is_reached(struct flow *f)
 {
     uint32_t first = 0, count = 0;
     memset(f->depth, 0xff, f->vertex_count * sizeof *f->depth);
     f->depth[source_of(f)] = 0;
     f->queue[count++] = source_of(f);
-    while (first < count) {
+    while (first < count && f->depth[sink_of(f)] == PLAN_NEVER) {
         uint32_t v = f->queue[first++];
         for (uint32_t a = f->head[v]; a != PLAN_NEVER; a = f->arcs[a].next) {
             if (f->arcs[a].room > 0 && f->depth[f->arcs[a].to] == PLAN_NEVER) {

@@ -8,6 +8,7 @@
 //   stall         nothing is answered
 //   stall-body    half of the answer, and no more
 //   boast         a session of gcs has more bytes than there are
+//   page          200 with a page of somebody else, nothing is forwarded
 //   redirect      307 to a port where nobody is
 //   500 503 429 403 400  that answer, nothing is forwarded; 429 with Retry-After: 1
 // A server that sends on to itself (a data node of HDFS) sends on to here: its bytes pass through as well.
@@ -43,6 +44,11 @@ http.createServer({keepAliveTimeout: 600e3}, (req, res) => {
     req.resume();
     const text = `<?xml version="1.0"?><Error><Code>${code[fault]}</Code><Message>by the fault proxy</Message></Error>`;
     return req.on('end', () => { res.writeHead(Number(fault), {'content-type': 'application/xml', 'content-length': text.length, ...(fault === '429' ? {'retry-after': '1'} : {})}); res.end(text); });
+  }
+  if (fault === 'page') {
+    req.resume();
+    const text = '<html><body>Welcome to this network. Please log in.</body></html>';
+    return req.on('end', () => { res.writeHead(200, {'content-type': 'text/html', 'content-length': text.length}); res.end(text); });
   }
   if (fault === 'redirect') {
     req.resume();

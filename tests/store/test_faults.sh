@@ -6,7 +6,7 @@ need node npm swift-proxy-server memcached
 need_node
 need_python boto3
 kinds=${EBB_FAULT_KINDS:-s3 gcs hdfs}
-modes=${EBB_FAULT_MODES:-cut-request cut-body cut-response flip-request flip-response redirect stall stall-body 500 503 429 403 400}
+modes=${EBB_FAULT_MODES:-cut-request cut-body cut-response flip-request flip-response page redirect stall stall-body 500 503 429 403 400}
 export PATIENCE_S=2 # instead of 60
 
 make_checkpoint here 9000000 # two parts in s3, a session in gcs
@@ -75,7 +75,7 @@ spoil_removals() {
             rm -rf j && by_hand put $uuid here j > /dev/null || fail "put"
             set_fault "$mode" "$i"
             by_proxy remove $uuid here > /dev/null 2> err.txt
-            judge $? "remove, $kind, $mode at $i"
+            judge $? "remove, $kind, $mode at $i" && { [ -z "$(second "$kind" list)" ] || fail "removed, $kind, $mode at $i, and there: $(second "$kind" list)"; }
             by_hand remove $uuid here > /dev/null || fail "remove again" # gone already is success
         done
     done

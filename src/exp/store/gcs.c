@@ -141,6 +141,11 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
         return c->is_once ? EXP_NEVER : EXP_AGAIN;
     }
     int status = answer->status;
+    if (status / 100 == 2 && answer->body.length > 0 && strcmp(c->method, "DELETE") == 0) {
+        ebb_fail(err, EBB_EIO, "%d with a page: no answer of a store", status);
+        blame(c, EBB_EIO, err);
+        return EXP_AGAIN;
+    }
     if (status / 100 == 2 || (status == 404 && c->allows_missing) ||
         (status == 308 && c->allows_more) || (status == 499 && c->allows_missing))
         return EXP_DONE;

@@ -224,10 +224,12 @@ static void finish(struct call *c)
     exp_http_answer_fini(&c->answer);
 }
 
-/* An operation of a name node alone; *is_true: what {"boolean": ...} says. */
+/* An operation of a name node alone; *is_true: what {"boolean": ...} says; NULL: {"FileStatus": ...}
+ * is asked for. A 200 without it is somebody else's, of a portal before the node. */
 static enum ebb_status ask(struct exp_remote *r, const char *method, const char *op,
                            const char *path, bool *is_true, int *status_code, struct ebb_error *err)
 {
+    const char *key = is_true != NULL ? "boolean" : "FileStatus";
     struct ebb_arena arena = {0};
     const struct ebb_doc_node *root = NULL;
     struct call c = {.r = r,
@@ -238,14 +240,15 @@ static enum ebb_status ask(struct exp_remote *r, const char *method, const char 
                      .allows_missing = status_code != NULL};
     enum ebb_status status = perform(&c, err);
     bool has_missed = status == EBB_OK && c.answer.status == 404;
-    if (status == EBB_OK && is_true != NULL && !has_missed) {
+    if (status == EBB_OK && !has_missed) {
         if (ebb_doc_parse_json(&arena, "answer", ebb_str_c(&c.answer.body), c.answer.body.length,
                                &root, NULL) != EBB_OK ||
-            ebb_doc_get(root, "boolean") == NULL) {
+            ebb_doc_get(root, key) == NULL) {
             ebb_fail(err, EBB_EIO, "the answer is not what WebHDFS answers");
             status = blame(&c, EBB_EIO, err);
         }
-        *is_true = ebb_doc_bool(root, "boolean", false);
+        if (is_true != NULL)
+            *is_true = ebb_doc_bool(root, key, false);
         ebb_arena_fini(&arena);
     }
     if (status_code != NULL)

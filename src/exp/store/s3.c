@@ -36,6 +36,7 @@ struct call { /* one request, whatever the number of tries */
     const char *md5, *sha256; /* of the body: base64, hexadecimal; NULL = not needed */
     const char *want;         /* MD5 in hexadecimal that the ETag must be; NULL = any */
     const char *type;         /* Content-Type, or NULL */
+    const char *element;      /* of XML that a good answer has, or NULL */
     struct exp_range *range;  /* of a GET */
     char host[HOST_MAX];      /* "" = the usual one; else where a redirect sent us */
     char region[64];          /* that the last try was signed for */
@@ -218,6 +219,22 @@ static bool is_other_etag(const struct call *c)
            strncmp(way, "aws:kms", 7) != 0 && strncmp(etag + 1, c->want, 32) != 0;
 }
 
+/* A 2xx may be somebody else's, of a portal before the server: one that says what a store says. */
+static enum ebb_status prove(const struct call *c, struct exp_xml body, struct ebb_error *err)
+{
+    struct exp_xml inner;
+    char etag[EXP_ETAG];
+    if (c->want != NULL && !exp_http_header(&c->answer, "etag", etag, sizeof etag))
+        return ebb_fail(err, EBB_EIO, "%d without an ETag: no answer of a store", c->answer.status);
+    if (c->element != NULL && !exp_xml_next(&body, c->element, &inner))
+        return ebb_fail(err, EBB_EIO, "%d without <%s>: no answer of a store", c->answer.status,
+                        c->element);
+    if (is_other_etag(c))
+        return ebb_fail(err, EBB_EIO,
+                        "the server has stored something else than was sent (its ETag)");
+    return EBB_OK;
+}
+
 /* Another region or host, if that is what the answer says. */
 static bool is_sent_away(struct call *c, const char *code, struct exp_xml body)
 {
@@ -249,6 +266,17 @@ static bool is_sent_away(struct call *c, const char *code, struct exp_xml body)
     return true;
 }
 
+/* Of a redirect that is not followed (any more), for messages: the host. */
+static void name_target(const struct exp_http_answer *a, char *text, size_t size)
+{
+    char location[1024];
+    if (!exp_http_header(a, "location", location, sizeof location))
+        return;
+    const char *at = strstr(location, "://");
+    size_t n = at != NULL ? (size_t)(at + 3 - location) : 0;
+    snprintf(text, size, "sent on to %.*s", (int)(n + strcspn(location + n, "/?")), location);
+}
+
 static bool is_any(const char *code, const char *const *codes)
 {
     while (*codes != NULL && strcmp(code, *codes) != 0)
@@ -274,15 +302,15 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
     bool is_completing = strcmp(c->method, "POST") == 0 && strncmp(c->query, "uploadId", 8) == 0;
     bool is_error = answer->status / 100 != 2 || /* an upload may fail after a 200 was sent */
                     (is_completing && exp_xml_text(body, "Error", message, sizeof message));
-    if (!is_error && is_other_etag(c)) {
-        ebb_fail(err, EBB_EIO, "the server has stored something else than was sent (its ETag)");
+    if (!is_error && prove(c, body, err) != EBB_OK) {
         blame(c, EBB_EIO, err);
         return EXP_AGAIN;
     }
     bool is_nothing = answer->status == 404 || answer->status == 501; /* not all know to list */
     if (!is_error || (is_nothing && c->allows_missing))
         return EXP_DONE;
-    exp_xml_text(body, "Message", message, sizeof message);
+    if (!exp_xml_text(body, "Message", message, sizeof message))
+        name_target(answer, message, sizeof message);
     ebb_fail(err, EBB_EIO, "%d%s%s%s%s", answer->status, code[0] != '\0' ? " " : "", code,
              message[0] != '\0' ? ": " : "", message);
     blame(c, strcmp(code, "NoSuchUpload") == 0 ? EBB_ECORRUPT : EBB_EIO, err);
@@ -461,7 +489,8 @@ static enum ebb_status begin_parts(struct exp_remote *r, const struct exp_remote
                      .has_body = true,
                      .body = "",
                      .fd = -1,
-                     .type = "application/octet-stream"};
+                     .type = "application/octet-stream",
+                     .element = "UploadId"};
     enum ebb_status status = perform(&c, err);
     struct exp_xml body = {ebb_str_c(&c.answer.body),
                            ebb_str_c(&c.answer.body) + c.answer.body.length};
@@ -572,7 +601,8 @@ static enum ebb_status finish_parts(struct exp_remote *r, const struct exp_remot
                          .bytes = (int64_t)body.length,
                          .fd = -1,
                          .sha256 = sums.sha256,
-                         .type = "application/xml"};
+                         .type = "application/xml",
+                         .element = "ETag"};
         bool has_sum = join_etags(r, f->path, parts, joined);
         status = perform(&c, err);
         /* The answer to an earlier try may have been lost: then the upload is known no more. */
@@ -655,7 +685,8 @@ static enum ebb_status remove_some(struct exp_remote *r, const char *uuid, const
                          .fd = -1,
                          .md5 = sums.md5,
                          .sha256 = sums.sha256,
-                         .type = "application/xml"};
+                         .type = "application/xml",
+                         .element = "DeleteResult"};
         status = perform(&c, err);
         EBB_THEN(status, read_refusals(&c, err));
         finish(&c);
@@ -713,6 +744,7 @@ static enum ebb_status abort_uploads(struct exp_remote *r, const char *uuid, str
                      .about = uuid,
                      .query = ebb_str_c(&query),
                      .fd = -1,
+                     .element = "ListMultipartUploadsResult",
                      .allows_missing = true};
     enum ebb_status status = ebb_str_status(&query, err);
     if (status == EBB_OK) {
