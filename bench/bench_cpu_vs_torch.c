@@ -1,32 +1,45 @@
-/* bench_cpu_vs_torch.c - one training step of three models, as ops: ResNet-50, GPT-2 124M, U-Net.
+/* bench_cpu_vs_torch.c - training steps of any model of the zoo, as `ebb train` runs them without a
+ * limit: one recorded program in one engine, a batch that lies ready, no dropout.
  *
- *   bench_cpu_vs_torch MODEL THREADS STEPS [--profile] [--passes MASK]
+ *   bench_cpu_vs_torch MODEL THREADS STEPS [--batch N] [--set KEY=VALUE]... [--optimizer NAME]
+ *                      [--args JSON] [--rewrites TEXT] [--profile | --shapes] [--turns]
  *
- * MODEL: resnet50 (batch 8, 224 x 224, SGD with momentum), gpt2 (batch 2, T = 256, AdamW), unet
- * (batch 1, 104 x 152, RMSprop). Prints one JSON line: wall and CPU seconds of every step, GFLOP of
- * the products, the peak measured in the same process. --profile adds a line per op kind, in CPU
- * time. bench/cpu_vs_torch runs it side by side with the same models in PyTorch. */
+ * Prints one JSON line: wall and CPU seconds of every step, GFLOP of the products, the peak measured
+ * in the same process. --profile adds a line per op kind, in CPU time; --shapes one per kind and KiB
+ * of results and operands. With --turns the first line tells about the model and its weights, and every line
+ * that comes in is answered by a step (STEPS are done before, to warm up): so bench/cpu_vs_torch.py
+ * lets it take turns with the same model in PyTorch. */
+#include <inttypes.h>
+#include <malloc.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/heap.h"
-#include "grad/grad.h"
-#include "ops/ops.h"
-#include "optim/optim.h"
+#include "train/engine.h"
+#include "train/step.h"
 
-#define MAX_PARAMS 1024
+#define MAX_STEPS 64
 
-struct model {
-    struct tensor_session *s;
-    tensor_id params[MAX_PARAMS], grads[MAX_PARAMS];
-    float scale[MAX_PARAMS]; /* uniform in +-scale; -1: ones; 0: zeros */
-    size_t count;
-    tensor_id x, target, scalars;
-    int64_t classes;
+struct bench {
+    const char *name, *optimizer, *args, *rewrites;
+    int threads, steps;
+    int64_t batch;
+    bool is_profile, has_shapes, takes_turns;
+    struct ebb_arena arena;
+    struct nn_config net;
+    struct train_config config;
+    struct train_engine *engine;
+    struct train_step step;
+    struct nn_stats stats;
+    void *data[2 * NN_PORTS]; /* of inputs, then targets */
+    float scalars[OPS_UPDATE_SCALARS];
+    struct optim_count count;
+    float loss;
+    struct spent *profile; /* NULL: not asked for */
+    double mark;           /* CPU seconds when the op before ended */
 };
 
 static double now(clockid_t id)
@@ -38,233 +51,18 @@ static double now(clockid_t id)
 
 static double cpu_seconds(void)
 {
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    return now(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* ---- building ------------------------------------------------------------------------------- */
-
-static tensor_id param(struct model *m, int rank, const int64_t *dims, float scale)
+static void check(enum ebb_status status, const struct ebb_error *err)
 {
-    if (m->count == MAX_PARAMS)
-        abort();
-    tensor_id id = tensor_leaf(m->s, TENSOR_F32, rank, dims, "w");
-    m->scale[m->count] = scale;
-    m->params[m->count++] = id;
-    return id;
+    if (status == EBB_OK)
+        return;
+    fprintf(stderr, "bench_cpu_vs_torch: %s\n", err->message);
+    exit(status == EBB_EINPUT ? 2 : 1);
 }
 
-/* Calls an op by name with attributes in JSON. */
-static size_t call(struct model *m, const char *name, const char *json, const tensor_id *in,
-                   size_t n, tensor_id *out)
-{
-    _Alignas(16) unsigned char attr[OPS_ATTR_BYTES];
-    struct ebb_arena arena;
-    const struct ebb_doc_node *map = NULL;
-    struct ebb_error err = {.status = EBB_OK};
-    size_t count = 0;
-    ebb_arena_init(&arena);
-    if (json && ebb_doc_parse_json(&arena, name, json, strlen(json), &map, &err) != EBB_OK)
-        tensor_fail(m->s, err.status, "%s", err.message);
-    else if (ops_parse(ops_find(name), map, attr, &err) != EBB_OK)
-        tensor_fail(m->s, err.status, "%s", err.message);
-    else
-        ops_call(m->s, ops_find(name), in, n, attr, out, &count);
-    ebb_arena_fini(&arena);
-    return count;
-}
-
-static tensor_id call1(struct model *m, const char *name, const char *json, tensor_id x)
-{
-    tensor_id out[TENSOR_PORTS] = {TENSOR_NONE};
-    call(m, name, json, &x, 1, out);
-    return out[0];
-}
-
-static tensor_id conv(struct model *m, tensor_id x, int64_t co, int64_t k, int64_t stride,
-                      bool has_bias)
-{
-    char json[128];
-    int64_t ci = tensor_view_of(m->s, x)->dims[1], dims[4] = {co, ci, k, k};
-    float bound = 1.0f / (float)(ci * k * k);
-    tensor_id in[3] = {x, param(m, 4, dims, 2.4f * bound * (float)k)}, out[1];
-    if (has_bias)
-        in[2] = param(m, 1, &co, bound);
-    snprintf(json, sizeof json, "{\"stride\": %d, \"padding\": %d}", (int)stride, (int)(k / 2));
-    call(m, "conv2d", json, in, has_bias ? 3 : 2, out);
-    return out[0];
-}
-
-static tensor_id norm(struct model *m, tensor_id x)
-{
-    int64_t c = tensor_view_of(m->s, x)->dims[1], one = 1;
-    tensor_id r[3] = {tensor_leaf(m->s, TENSOR_F32, 1, &c, "mean"),
-                      tensor_leaf(m->s, TENSOR_F32, 1, &c, "var"),
-                      tensor_leaf(m->s, TENSOR_I64, 1, &one, "batches")};
-    tensor_id w = param(m, 1, &c, -1.0f), b = param(m, 1, &c, 0.0f);
-    x = ops_batch_norm_train(m->s, x, w, b, r, 0.1f, 1e-5f);
-    for (int i = 0; i < 3; i++)
-        tensor_keep(m->s, r[i]);
-    return x;
-}
-
-static tensor_id relu(struct model *m, tensor_id x)
-{
-    return call1(m, "relu", NULL, x);
-}
-
-static tensor_id linear(struct model *m, tensor_id x, int64_t n)
-{
-    const struct tensor_view *v = tensor_view_of(m->s, x);
-    int64_t dims[2] = {n, v->dims[v->rank - 1]};
-    tensor_id in[3] = {x, param(m, 2, dims, 0.03f), param(m, 1, &n, 0.0f)}, out[1];
-    call(m, "linear", NULL, in, 3, out);
-    return out[0];
-}
-
-static tensor_id bottleneck(struct model *m, tensor_id x, int64_t width, int64_t stride)
-{
-    bool has_projection = stride != 1 || tensor_view_of(m->s, x)->dims[1] != 4 * width;
-    tensor_id y = relu(m, norm(m, conv(m, x, width, 1, 1, false)));
-    y = relu(m, norm(m, conv(m, y, width, 3, stride, false)));
-    y = norm(m, conv(m, y, 4 * width, 1, 1, false));
-    if (has_projection)
-        x = norm(m, conv(m, x, 4 * width, 1, stride, false));
-    return relu(m, ops_add(m->s, y, x));
-}
-
-static tensor_id cross_entropy(struct model *m, tensor_id x)
-{
-    tensor_id out[1];
-    call(m, "cross_entropy", NULL, (tensor_id[]){x, m->target}, 2, out);
-    return out[0];
-}
-
-static tensor_id build_resnet50(struct model *m)
-{
-    static const int depth[4] = {3, 4, 6, 3};
-    int64_t batch = 8;
-    m->x = tensor_leaf(m->s, TENSOR_F32, 4, (int64_t[]){batch, 3, 224, 224}, "x");
-    m->target = tensor_leaf(m->s, TENSOR_I64, 1, &batch, "target");
-    m->classes = 1000;
-    tensor_id y = relu(m, norm(m, conv(m, m->x, 64, 7, 2, false)));
-    y = call1(m, "max_pool2d", "{\"kernel\": 3, \"stride\": 2, \"padding\": 1}", y);
-    for (int i = 0; i < 4; i++)
-        for (int k = 0; k < depth[i]; k++)
-            y = bottleneck(m, y, 64 << i, k == 0 && i > 0 ? 2 : 1);
-    y = call1(m, "adaptive_avg_pool2d", "{\"output_size\": 1}", y);
-    y = ops_reshape(m->s, y, 2, (int64_t[]){batch, 2048});
-    return cross_entropy(m, linear(m, y, 1000));
-}
-
-static tensor_id double_conv(struct model *m, tensor_id x, int64_t mid, int64_t out)
-{
-    x = relu(m, norm(m, conv(m, x, mid, 3, 1, true)));
-    return relu(m, norm(m, conv(m, x, out, 3, 1, true)));
-}
-
-static tensor_id up(struct model *m, tensor_id x, tensor_id skip, int64_t mid, int64_t out)
-{
-    char json[96];
-    x = call1(m, "upsample_bilinear2d", "{\"scale\": 2, \"align_corners\": true}", x);
-    const struct tensor_view a = *tensor_view_of(m->s, x), b = *tensor_view_of(m->s, skip);
-    int dy = (int)(b.dims[2] - a.dims[2]), dx = (int)(b.dims[3] - a.dims[3]);
-    if (dx || dy) {
-        snprintf(json, sizeof json, "{\"pad\": [%d, %d, %d, %d]}", dx / 2, dx - dx / 2, dy / 2,
-                 dy - dy / 2);
-        x = call1(m, "pad", json, x);
-    }
-    tensor_id joined[1];
-    call(m, "cat", "{\"dim\": 1}", (tensor_id[]){skip, x}, 2, joined);
-    return double_conv(m, joined[0], mid, out);
-}
-
-static tensor_id build_unet(struct model *m)
-{
-    int64_t dims[4] = {1, 3, 104, 152}, mask[4] = {1, 1, 104, 152};
-    m->x = tensor_leaf(m->s, TENSOR_F32, 4, dims, "x");
-    m->target = tensor_leaf(m->s, TENSOR_F32, 4, mask, "target");
-    tensor_id level[5] = {double_conv(m, m->x, 64, 64)};
-    for (int i = 1; i < 5; i++) {
-        int64_t c = i == 4 ? 512 : 64 << i;
-        level[i] = double_conv(m, call1(m, "max_pool2d", "{\"kernel\": 2}", level[i - 1]), c, c);
-    }
-    tensor_id y = up(m, level[4], level[3], 512, 256);
-    y = up(m, y, level[2], 256, 128);
-    y = up(m, y, level[1], 128, 64);
-    y = up(m, y, level[0], 64, 64);
-    tensor_id out[1];
-    call(m, "bce_with_logits_loss", NULL, (tensor_id[]){conv(m, y, 1, 1, 1, true), m->target}, 2,
-         out);
-    return out[0];
-}
-
-static tensor_id layer_norm(struct model *m, tensor_id x)
-{
-    int64_t c = 768;
-    tensor_id in[3] = {x, param(m, 1, &c, -1.0f), param(m, 1, &c, 0.0f)}, out[1];
-    call(m, "layer_norm", "{\"shape\": [768]}", in, 3, out);
-    return out[0];
-}
-
-static tensor_id attention(struct model *m, tensor_id x, int64_t b, int64_t t)
-{
-    tensor_id qkv = ops_reshape(m->s, linear(m, x, 3 * 768), 5, (int64_t[]){b, t, 3, 12, 64});
-    tensor_id parts[3], out[1];
-    qkv = call1(m, "permute", "{\"dims\": [2, 0, 3, 1, 4]}", qkv);
-    call(m, "split", "{\"sizes\": 1, \"dim\": 0}", &qkv, 1, parts);
-    for (int i = 0; i < 3; i++)
-        parts[i] = call1(m, "squeeze", "{\"dim\": 0}", parts[i]);
-    call(m, "attention", "{\"causal\": true}", parts, 3, out);
-    out[0] = call1(m, "permute", "{\"dims\": [0, 2, 1, 3]}", out[0]);
-    return linear(m, ops_reshape(m->s, out[0], 3, (int64_t[]){b, t, 768}), 768);
-}
-
-static tensor_id build_gpt2(struct model *m)
-{
-    const int64_t b = 2, t = 256, c = 768, v = 50257;
-    m->x = tensor_leaf(m->s, TENSOR_I64, 2, (int64_t[]){b, t}, "x");
-    m->target = tensor_leaf(m->s, TENSOR_I64, 1, (int64_t[]){b * t}, "target");
-    m->classes = v;
-    tensor_id wte = param(m, 2, (int64_t[]){v, c}, 0.03f);
-    tensor_id wpe = param(m, 2, (int64_t[]){t, c}, 0.03f), x[1];
-    call(m, "embedding", NULL, (tensor_id[]){m->x, wte}, 2, x);
-    x[0] = ops_add(m->s, x[0], wpe);
-    for (int i = 0; i < 12; i++) {
-        x[0] = ops_add(m->s, x[0], attention(m, layer_norm(m, x[0]), b, t));
-        tensor_id h = linear(m, layer_norm(m, x[0]), 4 * c);
-        h = call1(m, "gelu", "{\"approximate\": \"tanh\"}", h);
-        x[0] = ops_add(m->s, x[0], linear(m, h, c));
-    }
-    tensor_id y = ops_reshape(m->s, layer_norm(m, x[0]), 2, (int64_t[]){b * t, c});
-    return cross_entropy(m, ops_matmul(m->s, y, wte, false, true));
-}
-
-/* ---- running -------------------------------------------------------------------------------- */
-
-static float uniform(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (float)((*state >> 40) + 1) * 0x1p-24f * 2.0f - 1.0f;
-}
-
-static void fill(const struct model *m, const struct ops_host *h, tensor_id id, float scale,
-                 uint64_t *random)
-{
-    const struct tensor_view *v = tensor_view_of(m->s, id);
-    int64_t n = tensor_count(v);
-    float *p = ops_host_tensor(h, tensor_trace_id(m->s, id));
-    for (int64_t i = 0; i < n; i++)
-        if (v->dtype == TENSOR_I64)
-            ((int64_t *)(void *)p)[i] =
-                m->classes
-                    ? (int64_t)((double)(uniform(random) + 1.0f) * 0.4999 * (double)m->classes)
-                    : 0;
-        else
-            p[i] = scale < 0 ? 1.0f : scale * uniform(random);
-}
+/* ---- the peak of the machine ----------------------------------------------------------------- */
 
 #ifdef __clang__
 #define BURN __attribute__((target_clones("avx512vl", "fma", "default")))
@@ -299,204 +97,386 @@ static double peak_gflops(int threads)
     const int64_t rounds = 400000;
     for (int k = 0; k < 5; k++) {
         float sum = 0;
-        double begin = now(CLOCK_PROCESS_CPUTIME_ID);
+        double begin = cpu_seconds();
 #pragma omp parallel num_threads(threads) reduction(+ : sum)
         sum += burn(rounds);
-        double s = (now(CLOCK_PROCESS_CPUTIME_ID) - begin) / threads;
+        double s = (cpu_seconds() - begin) / threads;
         double rate = 2.0 * 256 * (double)rounds * threads / s * 1e-9;
         best = rate > best && sum < 1e9f ? rate : best;
     }
     return best;
 }
 
-static int fail(const struct ebb_error *err)
+/* ---- what the step reads and makes ----------------------------------------------------------- */
+
+static int64_t range_of(const struct bench *b, const struct nn_port *port, int64_t classes)
 {
-    fprintf(stderr, "%s\n", err->message);
-    return 1;
+    if (classes > 0)
+        return classes;
+    int64_t n = strcmp(port->name, "segments") == 0 ? 2 : nn_config_int(&b->net, "vocabulary", 0);
+    return n > 0 ? n : 2;
 }
 
-struct profile {
-    const char *name;
+/* Numbers in [0, 1), tokens and classes in their range, masks of ones, states of zeros. */
+static void *make_port(const struct bench *b, const struct nn_port *port, int64_t classes)
+{
+    struct ebb_error err;
+    int64_t n = tensor_count(&port->view);
+    bool is_float = port->view.dtype == TENSOR_F32;
+    uint64_t state = 1, range = (uint64_t)range_of(b, port, classes);
+    void *bytes;
+    check(ebb_new(&bytes, (size_t)n + 1, is_float ? sizeof(float) : sizeof(int64_t), &err), &err);
+    if (port->is_generated)
+        nn_generate(&b->net, port, 1, 0, bytes);
+    for (int64_t i = 0; i < n && !port->is_generated && port->kind != NN_STATE; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        if (is_float)
+            ((float *)bytes)[i] = (float)(state >> 40) * 0x1p-24f;
+        else
+            ((int64_t *)bytes)[i] = port->kind == NN_MASK ? 1 : (int64_t)((state >> 33) % range);
+    }
+    return bytes;
+}
+
+static enum ebb_status fill(void *context, uint32_t tensor, void *bytes, uint64_t count,
+                            struct ebb_error *err)
+{
+    struct bench *b = context;
+    const struct train_step *s = &b->step;
+    const void *from = NULL;
+    for (size_t i = 0; i < s->input_count; i++)
+        from = s->input_ids[i] == tensor ? b->data[i] : from;
+    for (size_t i = 0; i < s->target_count; i++)
+        from = s->target_ids[i] == tensor ? b->data[NN_PORTS + i] : from;
+    if (tensor == s->scalars_id[0] || tensor == s->bare_id[0])
+        from = b->scalars;
+    if (tensor == s->step_id)
+        from = &b->count.steps;
+    if (!from)
+        return ebb_fail(err, EBB_EINTERNAL, "input %" PRIu32 " of the step is unknown", tensor);
+    memcpy(bytes, from, count);
+    return EBB_OK;
+}
+
+static enum ebb_status read_result(void *context, uint32_t tensor, const void *bytes,
+                                   uint64_t count, struct ebb_error *err)
+{
+    struct bench *b = context;
+    (void)err;
+    if (tensor == b->step.loss_id && count == sizeof b->loss)
+        memcpy(&b->loss, bytes, count);
+    return EBB_OK;
+}
+
+/* ---- profile --------------------------------------------------------------------------------- */
+
+struct spent {
+    char name[96];
     double seconds;
     int calls;
 };
+#define MAX_ROWS 2048
 
-static void add_profile(struct profile *p, size_t *n, const char *name, double seconds)
+static void name_op(const struct bench *b, uint32_t op, char *text, size_t room)
 {
+    const struct trace *t = train_program_trace(b->step.program);
+    const struct trace_op *o = &t->ops[op];
+    size_t n = (size_t)snprintf(text, room, "%s", o->kind->name);
+    if (!b->has_shapes)
+        return;
+    for (uint32_t k = 0; k < o->output_count + o->input_count && n < room; k++) {
+        uint32_t id = k < o->output_count ? o->output_first + k
+                                          : t->inputs[o->input_first + k - o->output_count];
+        n += (size_t)snprintf(text + n, room - n, "%s%.4g", k == o->output_count ? " <- " : " ",
+                              (double)t->storages[t->tensors[id].storage].bytes / 1024.0);
+    }
+}
+
+static void note_op(void *context, uint32_t op, uint64_t ns)
+{
+    struct bench *b = context;
+    char name[sizeof b->profile->name];
     size_t i = 0;
-    while (i < *n && strcmp(p[i].name, name) != 0)
+    double end = cpu_seconds();
+    (void)ns; /* by the wall clock, which tells little on a busy machine */
+    name_op(b, op, name, sizeof name);
+    while (i < MAX_ROWS - 1 && b->profile[i].calls && strcmp(b->profile[i].name, name) != 0)
         i++;
-    if (i == *n)
-        p[(*n)++] = (struct profile){.name = name};
-    p[i].seconds += seconds;
-    p[i].calls++;
+    memcpy(b->profile[i].name, name, sizeof name);
+    b->profile[i].seconds += end - b->mark;
+    b->profile[i].calls++;
+    b->mark = cpu_seconds();
 }
 
 static int by_seconds(const void *a, const void *b)
 {
-    double x = ((const struct profile *)a)->seconds, y = ((const struct profile *)b)->seconds;
+    double x = ((const struct spent *)a)->seconds, y = ((const struct spent *)b)->seconds;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void print_profile(struct ops_host *h, const struct trace *t)
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void run_step(struct bench *b, double *wall, double *cpu)
 {
-    struct profile p[128];
-    size_t n = 0;
+    struct ebb_error err = {.status = EBB_OK};
+    struct exec_report report;
+    struct exec_io io = {
+        .context = b, .fill = fill, .read = read_result, .timed = b->profile ? note_op : NULL};
+    double begin = now(CLOCK_MONOTONIC), used = cpu_seconds();
+    b->mark = used;
+    optim_step(&b->config.optim, &b->count, b->config.optim.lr, b->scalars);
+    check(train_engine_run(b->engine, b->step.program, &io, NULL, &report, &err), &err);
+    *wall = now(CLOCK_MONOTONIC) - begin;
+    *cpu = cpu_seconds() - used;
+}
+
+static void print_profile(struct bench *b)
+{
+    double wall, cpu, total = 0;
     struct ebb_error err;
-    double total = 0;
-    for (uint32_t i = 0; i < t->op_count; i++) {
-        if (t->ops[i].is_leaf)
+    check(ebb_new(&b->profile, MAX_ROWS, sizeof *b->profile, &err), &err);
+    run_step(b, &wall, &cpu);
+    qsort(b->profile, MAX_ROWS, sizeof *b->profile, by_seconds);
+    for (size_t i = 0; i < MAX_ROWS; i++)
+        total += b->profile[i].seconds;
+    for (size_t i = 0; i < MAX_ROWS && b->profile[i].calls; i++)
+        fprintf(stderr, "%-24s %8.2f ms %5.1f %% %5d calls\n", b->profile[i].name,
+                b->profile[i].seconds * 1e3, 100 * b->profile[i].seconds / total,
+                b->profile[i].calls);
+    ebb_free(b->profile);
+    b->profile = NULL;
+}
+
+static void initialize(struct bench *b)
+{
+    struct ebb_error err;
+    struct tensor_session *s;
+    struct nn_builder builder;
+    struct nn_initializer *init;
+    struct nn_output outputs[NN_PORTS];
+    tensor_id inputs[NN_PORTS];
+    size_t count;
+    check(tensor_session_create(&s, train_engine_backend(b->engine), &err), &err);
+    nn_builder_init(&builder, s, &(struct nn_mode){.is_training = false});
+    check(nn_leaves(&builder, &b->net, 1, inputs, &err), &err);
+    check(nn_build(&builder, &b->net, inputs, outputs, &count, &err), &err);
+    check(nn_initializer_create(&init, &builder, NN_PHILOX, 1, &err), &err);
+    for (size_t i = 0; i < b->step.slot_count; i++) {
+        const struct train_slot *slot = &b->step.slots[i];
+        unsigned char *bytes = train_engine_direct(b->engine, b->step.program, slot->tensor);
+        if (slot->kind == TRAIN_ITEM)
+            nn_initialize(init, slot->item, bytes);
+        for (uint64_t k = 0; slot->kind == TRAIN_STATE && k < slot->bytes; k += sizeof(float))
+            memcpy(bytes + k, &slot->initial, sizeof slot->initial);
+    }
+    nn_initializer_destroy(init);
+    nn_builder_fini(&builder);
+    tensor_session_destroy(s);
+}
+
+static void open_engine(struct bench *b)
+{
+    struct ebb_error err = {.status = EBB_OK};
+    struct train_engine_options options = {
+        .budget_bytes = UINT64_MAX, .threads = b->threads, .rewrites = b->rewrites};
+    const struct ebb_doc_node *args = NULL;
+    b->config = (struct train_config){.seed = 1, .accumulate = 1, .batch_size = b->batch};
+    check(ebb_doc_parse_json(&b->arena, "--args", b->args, strlen(b->args), &args, &err), &err);
+    check(optim_parse(b->optimizer, args, &b->config.optim, &err), &err);
+    check(nn_config_check(&b->net, &err), &err);
+    check(train_engine_create(&b->engine, &options, &err), &err);
+    struct train_step_options o = {.kind = TRAIN_STEP,
+                                   .batch = b->batch,
+                                   .config = &b->config,
+                                   .net = &b->net,
+                                   .backend = train_engine_backend(b->engine)};
+    check(train_step_build(&b->arena, &o, &b->step, &err), &err);
+    struct train_model model = {.net = &b->net, .batch = b->batch, .backend = o.backend};
+    check(train_model_stats(&model, &b->stats, &err), &err);
+    check(train_engine_add(b->engine, b->step.trace, &b->step.program, &err), &err);
+    check(train_engine_reserve(b->engine, &err), &err);
+    initialize(b);
+    for (size_t i = 0; i < b->step.input_count; i++)
+        b->data[i] = make_port(b, &b->step.inputs[i], 0);
+    for (size_t i = 0; i < b->step.target_count; i++)
+        b->data[NN_PORTS + i] = make_port(b, &b->step.targets[i], b->step.target_classes[i]);
+}
+
+static void close_engine(struct bench *b)
+{
+    train_engine_destroy(b->engine);
+    for (size_t i = 0; i < 2 * NN_PORTS; i++)
+        ebb_free(b->data[i]);
+    ebb_arena_fini(&b->arena);
+}
+
+/* The head of both kinds of output; what follows closes the object. */
+static void print_head(const struct bench *b)
+{
+    const struct trace *trace = train_program_trace(b->step.program);
+    printf("{\"engine\": \"ebb\", \"model\": \"%s\", \"threads\": %d, \"batch\": %" PRId64
+           ", \"ops\": %u, \"parameters\": %" PRIu64 ", \"gflop\": %.3f, \"peak_bytes\": %" PRIu64
+           ", \"peak_gflops\": %.1f",
+           b->name, b->threads, b->batch, trace->op_count, b->stats.parameters,
+           (b->stats.forward_flops + b->stats.backward_flops) * 1e-9,
+           train_program_info(b->step.program)->peak_bytes, peak_gflops(b->threads));
+}
+
+static void print_view(const struct tensor_view *v)
+{
+    printf("[");
+    for (int i = 0; i < v->rank; i++)
+        printf("%s%" PRId64, i ? ", " : "", v->dims[i]);
+    printf("]");
+}
+
+static void print_items(const struct bench *b)
+{
+    printf(", \"items\": [");
+    for (size_t i = 0, n = 0; i < b->step.slot_count; i++) {
+        const struct train_slot *s = &b->step.slots[i];
+        if (s->kind != TRAIN_ITEM)
             continue;
-        double begin = now(CLOCK_PROCESS_CPUTIME_ID);
-        if (ops_host_run_op(h, i, &err) != EBB_OK)
-            return;
-        double s = now(CLOCK_PROCESS_CPUTIME_ID) - begin;
-        total += s;
-        add_profile(p, &n, t->ops[i].kind->name, s);
+        printf("%s[\"%s\", ", n++ ? ", " : "", s->name);
+        print_view(&s->view);
+        printf(", %s]", s->is_buffer ? "false" : "true");
     }
-    qsort(p, n, sizeof *p, by_seconds);
-    for (size_t i = 0; i < n; i++)
-        fprintf(stderr, "%-24s %8.2f ms %5.1f %% %5d calls\n", p[i].name, p[i].seconds * 1e3,
-                100 * p[i].seconds / total, p[i].calls);
+    printf("], \"inputs\": [");
+    for (size_t i = 0; i < b->step.input_count + b->step.target_count; i++) {
+        bool is_target = i >= b->step.input_count;
+        const struct nn_port *p =
+            is_target ? &b->step.targets[i - b->step.input_count] : &b->step.inputs[i];
+        printf("%s[\"%s\", ", i ? ", " : "", p->name);
+        print_view(&p->view);
+        printf(
+            ", %" PRId64 ", %s]",
+            p->view.dtype == TENSOR_F32 ? 0
+            : p->kind == NN_MASK
+                ? 1
+                : range_of(b, p, is_target ? b->step.target_classes[i - b->step.input_count] : 0),
+            is_target ? "true" : "false");
+    }
+    printf("], \"options\": {");
+    for (size_t i = 0, n = 0; i < b->net.model->option_count; i++) {
+        const struct ebb_key *key = &b->net.model->options[i];
+        if (key->kind == EBB_KEY_INT)
+            printf("%s\"%s\": %" PRId64, n++ ? ", " : "", key->path,
+                   nn_config_int(&b->net, key->path, 0));
+    }
+    printf("}");
 }
 
-static const struct {
-    const char *name, *optimizer, *args;
-    tensor_id (*build)(struct model *m);
-    double gflop; /* products of one step, forward and backward */
-} models[] = {
-    {"resnet50", "SGD", "{\"lr\": 0.01, \"momentum\": 0.9}", build_resnet50, 196.3},
-    {"gpt2", "AdamW", "{\"lr\": 0.0001}", build_gpt2, 394.0},
-    {"unet", "RMSprop", "{\"lr\": 0.00001, \"weight_decay\": 1e-8, \"momentum\": 0.9}", build_unet,
-     57.9},
-};
-
-static enum ebb_status build(struct model *m, size_t which, void *backend,
-                             struct optim_config *config, struct trace **trace, tensor_id *loss,
-                             struct ebb_error *err)
+static void take_turns(struct bench *b)
 {
-    tensor_id states[MAX_PARAMS][OPS_UPDATE_STATES], out[1 + OPS_UPDATE_STATES];
-    struct ebb_arena arena;
-    const struct ebb_doc_node *args;
-    int64_t n = OPS_UPDATE_SCALARS;
-    ebb_arena_init(&arena);
-    EBB_TRY(ebb_doc_parse_json(&arena, "optimizer", models[which].args, strlen(models[which].args),
-                               &args, err));
-    EBB_TRY(optim_parse(models[which].optimizer, args, config, err));
-    ebb_arena_fini(&arena);
-    EBB_TRY(tensor_session_create(&m->s, backend, err));
-    m->scalars = tensor_leaf(m->s, TENSOR_F32, 1, &n, "scalars");
-    *loss = models[which].build(m);
-    tensor_keep(m->s, *loss);
-    EBB_TRY(grad_backward(m->s, loss, NULL, 1, m->params, m->count, m->grads, err));
-    tensor_set_phase(m->s, TRACE_UPDATE);
-    for (size_t i = 0; i < m->count; i++) {
-        const struct tensor_view v = *tensor_view_of(m->s, m->params[i]);
-        for (size_t k = 0; k < optim_state_count(config); k++)
-            states[i][k] = tensor_leaf(m->s, TENSOR_F32, v.rank, v.dims, "state");
-        ops_update(m->s, config->kind, optim_flags(config), m->scalars, m->grads[i], m->params[i],
-                   states[i], optim_state_count(config), out);
-        for (size_t k = 0; k <= optim_state_count(config); k++)
-            tensor_keep(m->s, out[k]);
+    char line[256];
+    double wall, cpu;
+    print_head(b);
+    print_items(b);
+    printf("}\n");
+    fflush(stdout);
+    for (int i = 0; i < b->steps; i++)
+        run_step(b, &wall, &cpu);
+    while (fgets(line, sizeof line, stdin)) {
+        run_step(b, &wall, &cpu);
+        printf("{\"wall\": %.7f, \"cpu\": %.7f, \"loss\": %.8g}\n", wall, cpu, (double)b->loss);
+        fflush(stdout);
     }
-    EBB_TRY(tensor_finish(m->s, models[which].name, trace, err));
-    return EBB_OK;
 }
 
-/* Recording the same step again: CPU time per 100 ops, the best of five. */
-static double retrace_us(size_t which, void *backend, uint32_t ops)
+static void run_steps(struct bench *b)
 {
-    static struct model m;
-    double best = 1e9;
-    for (int i = 0; i < 5; i++) {
-        struct optim_config config;
-        struct ebb_error err;
-        struct trace *trace;
-        tensor_id loss;
-        memset(&m, 0, sizeof m);
-        double begin = now(CLOCK_PROCESS_CPUTIME_ID);
-        if (build(&m, which, backend, &config, &trace, &loss, &err) != EBB_OK)
-            return -1;
-        double us = (now(CLOCK_PROCESS_CPUTIME_ID) - begin) * 1e6 * 100 / ops;
-        best = us < best ? us : best;
-        trace_destroy(trace);
-        tensor_session_destroy(m.s);
+    double wall[MAX_STEPS], cpu[MAX_STEPS];
+    print_head(b);
+    for (int i = 0; i < b->steps; i++)
+        run_step(b, &wall[i], &cpu[i]);
+    printf(", \"wall\": [");
+    for (int i = 0; i < b->steps; i++)
+        printf("%s%.5f", i ? ", " : "", wall[i]);
+    printf("], \"cpu\": [");
+    for (int i = 0; i < b->steps; i++)
+        printf("%s%.5f", i ? ", " : "", cpu[i]);
+    printf("], \"loss\": %.8g}\n", (double)b->loss);
+    fflush(stdout);
+    if (b->is_profile)
+        print_profile(b);
+}
+
+static int usage(void)
+{
+    fprintf(stderr,
+            "usage: bench_cpu_vs_torch MODEL THREADS STEPS [--batch N] [--set KEY=VALUE]... "
+            "[--optimizer NAME] [--args JSON] [--rewrites TEXT] [--profile | --shapes] "
+            "[--turns]\n");
+    return 2;
+}
+
+static void set_option(struct bench *b, char *text)
+{
+    struct ebb_error err;
+    char *value = strchr(text, '=');
+    if (!value)
+        exit(usage());
+    *value++ = 0;
+    check(nn_config_set(&b->net, text, value, &err), &err);
+}
+
+/* Both engines draw other numbers; what is left out would differ. */
+static void leave_nothing_out(struct bench *b)
+{
+    for (size_t i = 0; i < b->net.model->option_count; i++)
+        if (strcmp(b->net.model->options[i].path, "dropout") == 0)
+            set_option(b, (char[]){"dropout=0"});
+}
+
+static bool read_options(struct bench *b, int argc, char **argv)
+{
+    for (int i = 4; i < argc; i++) {
+        bool has_value = i + 1 < argc;
+        if (strcmp(argv[i], "--profile") == 0)
+            b->is_profile = true;
+        else if (strcmp(argv[i], "--shapes") == 0)
+            b->is_profile = b->has_shapes = true;
+        else if (strcmp(argv[i], "--turns") == 0)
+            b->takes_turns = true;
+        else if (strcmp(argv[i], "--batch") == 0 && has_value)
+            b->batch = atoll(argv[++i]);
+        else if (strcmp(argv[i], "--set") == 0 && has_value)
+            set_option(b, argv[++i]);
+        else if (strcmp(argv[i], "--optimizer") == 0 && has_value)
+            b->optimizer = argv[++i];
+        else if (strcmp(argv[i], "--args") == 0 && has_value)
+            b->args = argv[++i];
+        else if (strcmp(argv[i], "--rewrites") == 0 && has_value)
+            b->rewrites = argv[++i];
+        else
+            return false;
     }
-    return best;
+    return b->batch > 0;
 }
 
 int main(int argc, char **argv)
 {
-    static struct model m;
+    static struct bench b = {.optimizer = "SGD", .args = "{\"lr\": 0.001}", .batch = 1};
     struct ebb_error err = {.status = EBB_OK};
-    struct optim_config config;
-    struct optim_count count = {0};
-    struct trace *trace;
-    struct ops_host host;
-    void *backend;
-    tensor_id loss;
-    uint64_t random = 1;
-    size_t which = 0;
-    bool is_profile = false;
     if (argc < 4)
-        return fprintf(stderr, "usage: %s MODEL THREADS STEPS [--profile] [--passes MASK]\n",
-                       argv[0]),
-               2;
-    while (which < 3 && strcmp(models[which].name, argv[1]) != 0)
-        which++;
-    int threads = atoi(argv[2]), steps = atoi(argv[3]);
-    if (which == 3 || threads < 1 || steps < 1)
-        return fprintf(stderr, "unknown model or bad number\n"), 2;
-    if (ops_backend_create(&backend, NULL, NULL, NULL, threads, &err) != EBB_OK)
-        return fail(&err);
-    for (int i = 4; i < argc; i++)
-        if (strcmp(argv[i], "--profile") == 0)
-            is_profile = true;
-        else if (strcmp(argv[i], "--passes") == 0 && i + 1 < argc)
-            ops_backend_set_passes(backend, (unsigned)strtoul(argv[++i], NULL, 0));
-    double begin = now(CLOCK_MONOTONIC);
-    if (build(&m, which, backend, &config, &trace, &loss, &err) != EBB_OK)
-        return fail(&err);
-    double trace_ms = (now(CLOCK_MONOTONIC) - begin) * 1e3;
-    double again_us = retrace_us(which, backend, trace->op_count);
-    if (ops_host_create(&host, trace, backend, &err) != EBB_OK)
-        return fail(&err);
-    for (uint32_t i = 0; i < trace->op_count; i++) /* states start at zero */
-        if (trace->ops[i].is_leaf) {
-            uint32_t storage = trace->tensors[trace->ops[i].output_first].storage;
-            memset(host.pointers[storage], 0, (size_t)trace->storages[storage].bytes);
-        }
-    for (size_t i = 0; i < m.count; i++)
-        fill(&m, &host, m.params[i], m.scale[i], &random);
-    fill(&m, &host, m.x, 1.0f, &random);
-    fill(&m, &host, m.target, 1.0f, &random);
-    float *scalars = ops_host_tensor(&host, tensor_trace_id(m.s, m.scalars));
-    const float *value = ops_host_tensor(&host, tensor_trace_id(m.s, loss));
-    printf("{\"engine\": \"ebb\", \"model\": \"%s\", \"threads\": %d, \"ops\": %u, \"trace_ms\": "
-           "%.2f, \"retrace_us_per_100_ops\": %.1f, \"gflop\": %.1f, \"peak_gflops\": %.1f, "
-           "\"wall\": [",
-           models[which].name, threads, trace->op_count, trace_ms, again_us, models[which].gflop,
-           peak_gflops(threads));
-    double cpu[64], last = 0;
-    for (int i = 0; i < steps && i < 64; i++) {
-        double wall = now(CLOCK_MONOTONIC), used = cpu_seconds();
-        optim_step(&config, &count, config.lr, scalars);
-        if (ops_host_run(&host, &err) != EBB_OK)
-            return fail(&err);
-        printf("%s%.4f", i ? ", " : "", now(CLOCK_MONOTONIC) - wall);
-        fflush(stdout);
-        cpu[i] = cpu_seconds() - used;
-        last = (double)*value;
-    }
-    printf("], \"cpu\": [");
-    for (int i = 0; i < steps && i < 64; i++)
-        printf("%s%.4f", i ? ", " : "", cpu[i]);
-    printf("], \"loss\": %.6g}\n", last);
-    if (is_profile)
-        print_profile(&host, trace);
-    ops_host_destroy(&host);
-    trace_destroy(trace);
-    tensor_session_destroy(m.s);
-    ops_backend_destroy(backend);
+        return usage();
+    b.name = argv[1];
+    b.threads = atoi(argv[2]);
+    b.steps = atoi(argv[3]);
+    if (b.threads < 1 || b.steps < 0 || b.steps > MAX_STEPS)
+        return usage();
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20); /* as ebb itself does */
+    ebb_arena_init(&b.arena);
+    check(nn_config_init(&b.net, b.name, &err), &err);
+    leave_nothing_out(&b);
+    if (!read_options(&b, argc, argv))
+        return usage();
+    open_engine(&b);
+    if (b.takes_turns)
+        take_turns(&b);
+    else
+        run_steps(&b);
+    close_engine(&b);
     return 0;
 }

@@ -1,193 +1,356 @@
-"""The three models of bench_cpu_vs_torch.c in PyTorch, and the comparison of both.
+#!/usr/bin/env python3
+"""Training steps of the zoo in ebb and in PyTorch on the same cores, in turns.
 
-    cpu_vs_torch.py MODEL THREADS STEPS [channels_last]    one model, one JSON line
-    cpu_vs_torch.py compare PROGRAM [THREADS [STEPS]]       all models, both engines in turn, a table
+    cpu_vs_torch.py zoo PROGRAM [NAME...] [--sizes small,real] [--threads 1,2] [--pairs 9] [--seconds 3] [--most 60]
+                        [--cpu] [--isa avx2] [--json FILE] [--list]
 
-PROGRAM is build/bench/bench_cpu_vs_torch. Debian: python3-torch, libopenblas0-openmp (with the reference
-BLAS that is installed by default PyTorch's matrix products are some fifty times slower; EBB_BLAS_DIR may
-name a folder with another libblas.so.3). On a busy machine compare CPU seconds.
+PROGRAM is build/bench/bench_cpu_vs_torch. For every row of the list below there is one process of ebb and one of PyTorch per memory
+format (contiguous; channels last where there are images), all with the same shapes, batch and optimizer, without dropout, on a batch
+that lies ready. A round is one step of each; who does not run is stopped. The ratio of a row is the median over the rounds of
+PyTorch's time over ebb's, for the format in which PyTorch is faster. Exit 1: a ratio is below 0.97, or the geometric mean below 1.2.
+
+  --pairs N     rounds of a row at least; more until --seconds are over
+  --most S      seconds of a row at most, once it has three rounds (0: no limit)
+  --cpu         processor time of the steps instead of wall time: for busy machines
+  --isa avx2    both engines do without AVX-512
+  --list        print the rows and end
+
+Debian: python3-torch, python3-torchvision, libopenblas0-openmp. With the reference BLAS that Debian installs by default PyTorch's matrix
+products are some fifteen times slower: the comparison refuses it. EBB_BLAS_DIR may name a folder with another libblas.so.3.
 """
+import argparse
 import json
+import math
 import os
-import resource
+import signal
 import subprocess
 import sys
 import time
+import traceback
 
-if __name__ == "__main__" and sys.argv[1:2] != ["compare"]:
-    import torch
-    import torch.nn as nn
-    import torch.nn.functional as F
-else:  # the table needs no PyTorch in this process
-    class nn:
-        class Module:
-            pass
+SGD = ("SGD", {"lr": 0.001, "momentum": 0.9})
+RMS = ("RMSprop", {"lr": 1e-5, "weight_decay": 1e-8, "momentum": 0.9})
+ADAM = ("AdamW", {"lr": 1e-4})
+PLAIN = ("SGD", {"lr": 0.001})
 
-
-class Bottleneck(nn.Module):
-    def __init__(self, ci, width, stride):
-        super().__init__()
-        self.c1 = nn.Conv2d(ci, width, 1, bias=False)
-        self.b1 = nn.BatchNorm2d(width)
-        self.c2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
-        self.b2 = nn.BatchNorm2d(width)
-        self.c3 = nn.Conv2d(width, 4 * width, 1, bias=False)
-        self.b3 = nn.BatchNorm2d(4 * width)
-        self.down = None
-        if stride != 1 or ci != 4 * width:
-            self.down = nn.Sequential(nn.Conv2d(ci, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
-
-    def forward(self, x):
-        y = F.relu(self.b1(self.c1(x)), inplace=True)
-        y = F.relu(self.b2(self.c2(y)), inplace=True)
-        y = self.b3(self.c3(y))
-        y += x if self.down is None else self.down(x)
-        return F.relu(y, inplace=True)
+SMALL_GPT = "vocabulary=1000 positions=64 length=64 width=128 layers=4 heads=4"
 
 
-class ResNet50(nn.Module):
-    def __init__(self):
-        super().__init__()
-        layers, ci = [], 64
-        for i, depth in enumerate((3, 4, 6, 3)):
-            for k in range(depth):
-                layers.append(Bottleneck(ci, 64 << i, 2 if k == 0 and i > 0 else 1))
-                ci = 256 << i
-        self.stem = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True),
-                                  nn.MaxPool2d(3, 2, 1))
-        self.body = nn.Sequential(*layers)
-        self.fc = nn.Linear(2048, 1000)
-
-    def forward(self, x):
-        return self.fc(torch.flatten(F.adaptive_avg_pool2d(self.body(self.stem(x)), 1), 1))
+def image(n, h=None):
+    return f"height={n} width={h or n}"
 
 
-def double_conv(ci, mid, co):
-    return nn.Sequential(nn.Conv2d(ci, mid, 3, padding=1), nn.BatchNorm2d(mid), nn.ReLU(inplace=True),
-                         nn.Conv2d(mid, co, 3, padding=1), nn.BatchNorm2d(co), nn.ReLU(inplace=True))
+# name, size, batch, options, optimizer
+ROWS = [
+    ("cifar_resnet20", "small", 16, "", SGD), ("cifar_resnet20", "real", 128, "", SGD),
+    ("cifar_resnet32", "real", 64, "", SGD), ("cifar_resnet44", "real", 64, "", SGD),
+    ("cifar_resnet56", "real", 64, "", SGD), ("cifar_resnet110", "real", 32, "", SGD),
+    ("cifar_resnet1202", "real", 4, "", SGD),
+    ("resnet18", "small", 8, image(64), SGD), ("resnet18", "real", 8, image(224), SGD),
+    ("resnet34", "small", 8, image(64), SGD), ("resnet34", "real", 8, image(224), SGD),
+    ("resnet50", "small", 8, image(64), SGD), ("resnet50", "real", 8, image(224), SGD),
+    ("resnet101", "small", 8, image(64), SGD), ("resnet101", "real", 4, image(224), SGD),
+    ("resnet152", "small", 8, image(64), SGD), ("resnet152", "real", 4, image(224), SGD),
+    ("resnet50_epcc", "small", 4, image(64), SGD), ("resnet50_epcc", "real", 2, image(224), SGD),
+    ("densenet_bc_100_12", "small", 16, "", SGD), ("densenet_bc_100_12", "real", 64, "", SGD),
+    ("densenet121", "small", 8, image(64), SGD), ("densenet121", "real", 8, image(224), SGD),
+    ("densenet161", "small", 8, image(64), SGD), ("densenet161", "real", 4, image(224), SGD),
+    ("densenet169", "small", 8, image(64), SGD), ("densenet169", "real", 4, image(224), SGD),
+    ("densenet201", "small", 8, image(64), SGD), ("densenet201", "real", 4, image(224), SGD),
+    ("unet", "small", 1, image(104, 152), RMS), ("unet", "real", 1, image(416, 608), RMS),
+    ("unet_transposed", "small", 1, image(104, 152), RMS), ("unet_transposed", "real", 1, image(416, 608), RMS),
+    ("inception_v3", "small", 4, image(139), SGD), ("inception_v3", "real", 8, image(299), SGD),
+    ("inception_v4", "small", 2, image(139), SGD), ("inception_v4", "real", 4, image(299), SGD),
+    ("googlenet", "small", 8, image(64), SGD), ("googlenet", "real", 8, image(224), SGD),
+    ("mobilenet_v1", "small", 8, image(64), SGD), ("mobilenet_v1", "real", 16, image(224), SGD),
+    ("mobilenet_v2", "small", 8, image(64), SGD), ("mobilenet_v2", "real", 16, image(224), SGD),
+    ("mnasnet1_0", "small", 8, image(64), SGD), ("mnasnet1_0", "real", 16, image(224), SGD),
+    ("shufflenet_v2_x1_0", "small", 8, image(64), SGD), ("shufflenet_v2_x1_0", "real", 16, image(224), SGD),
+    ("vgg16", "small", 8, image(64), SGD), ("vgg16", "real", 4, image(224), SGD),
+    ("vgg16_bn", "small", 8, image(64), SGD), ("vgg16_bn", "real", 4, image(224), SGD),
+    ("vgg19", "real", 4, image(224), SGD),
+    ("alexnet", "small", 32, image(64), SGD), ("alexnet", "real", 32, image(224), SGD),
+    ("squeezenet1_1", "small", 8, image(64), SGD), ("squeezenet1_1", "real", 16, image(224), SGD),
+    ("vgg_unet", "small", 2, image(96), SGD), ("vgg_unet", "real", 1, image(416, 608), SGD),
+    ("unet_vanilla", "small", 2, image(96), SGD), ("unet_vanilla", "real", 1, image(416, 608), SGD),
+    ("segnet", "small", 2, image(96), SGD), ("segnet", "real", 1, image(416, 608), SGD),
+    ("vgg_segnet", "small", 2, image(96), SGD), ("vgg_segnet", "real", 1, image(416, 608), SGD),
+    ("fcn8", "small", 2, image(96), SGD), ("fcn8", "real", 1, image(416, 608), SGD),
+    ("fcn8_vgg", "small", 2, image(96), SGD), ("fcn8_vgg", "real", 1, image(416, 608), SGD),
+    ("deepcam", "small", 2, image(96), ADAM), ("deepcam", "real", 1, image(384, 576), ADAM),
+    ("cosmoflow", "small", 2, "size=32", SGD), ("cosmoflow", "real", 1, "size=128", SGD),
+    ("wlm_lstm", "small", 4, "vocabulary=1000 embedding=64 hidden=64", SGD), ("wlm_lstm", "real", 20, "", SGD),
+    ("wlm_gru", "small", 4, "vocabulary=1000 embedding=64 hidden=64", SGD), ("wlm_gru", "real", 20, "", SGD),
+    ("wlm_transformer", "small", 4, "vocabulary=1000 width=64 hidden=64", SGD), ("wlm_transformer", "real", 20, "", SGD),
+    ("dtr_lstm", "small", 1, "features=64 memory=128 steps=32", PLAIN), ("dtr_lstm", "real", 1, "", PLAIN),
+    ("dtr_treelstm", "small", 1, "features=64 memory=128 depth=4", PLAIN), ("dtr_treelstm", "real", 1, "", PLAIN),
+    ("transformer_12_6", "small", 4, "length=32 width=128 hidden=512 heads=4 encoder_layers=2 decoder_layers=2", ADAM),
+    ("transformer_12_6", "real", 2, "", ADAM),
+    ("unrolled_gan", "small", 64, "noise=64 hidden=64 unroll=3", ADAM), ("unrolled_gan", "real", 512, "", ADAM),
+    ("unrolled_gan_large", "real", 32, "unroll=10", ADAM),
+    ("gpt2_124M", "small", 4, SMALL_GPT, ADAM), ("gpt2_124M", "real", 2, "positions=256 length=256", ADAM),
+    ("gpt2_350M", "real", 1, "positions=128 length=128", ADAM),
+    ("gpt3_epcc_13B", "small", 4, SMALL_GPT, ADAM),
+    ("gpt3_epcc_13B", "real", 1, "positions=256 length=256 width=1024 layers=4 heads=8", ADAM),
+    ("GPT2_1B", "small", 4, SMALL_GPT, ADAM),
+    ("GPT2_1B", "real", 1, "positions=256 length=256 width=1024 layers=4 heads=8", ADAM),
+    ("bert_base", "small", 4, SMALL_GPT.replace("1000", "2000"), ADAM), ("bert_base", "real", 4, "", ADAM),
+    ("bert_large", "real", 1, "", ADAM), ("Bert", "small", 4, SMALL_GPT.replace("1000", "2000"), ADAM),
+    ("Bert", "real", 4, "length=128", ADAM),
+    ("linear", "small", 8, image(32), SGD), ("linear", "real", 4, image(224), SGD),
+    ("test", "small", 8, image(32), SGD), ("test", "real", 4, image(224), SGD),
+    ("testBERT", "small", 4, "length=64 width=128 layers=4 heads=4", ADAM), ("testBERT", "real", 4, "", ADAM),
+]
 
-
-class UNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inc = double_conv(3, 64, 64)
-        self.down = nn.ModuleList(double_conv(64 << i, c, c) for i, c in enumerate((128, 256, 512, 512)))
-        self.up = nn.ModuleList(double_conv(a, a // 2, b) for a, b in ((1024, 256), (512, 128), (256, 64), (128, 64)))
-        self.out = nn.Conv2d(64, 1, 1)
-
-    def forward(self, x):
-        levels = [self.inc(x)]
-        for d in self.down:
-            levels.append(d(F.max_pool2d(levels[-1], 2)))
-        y = levels[4]
-        for i, u in enumerate(self.up):
-            skip = levels[3 - i]
-            y = F.interpolate(y, scale_factor=2, mode="bilinear", align_corners=True)
-            dy, dx = skip.size(2) - y.size(2), skip.size(3) - y.size(3)
-            y = F.pad(y, [dx // 2, dx - dx // 2, dy // 2, dy - dy // 2])
-            y = u(torch.cat([skip, y], 1))
-        return self.out(y)
-
-
-class Block(nn.Module):
-    def __init__(self, c, heads):
-        super().__init__()
-        self.heads = heads
-        self.n1, self.n2 = nn.LayerNorm(c), nn.LayerNorm(c)
-        self.qkv, self.proj = nn.Linear(c, 3 * c), nn.Linear(c, c)
-        self.up, self.down = nn.Linear(c, 4 * c), nn.Linear(4 * c, c)
-
-    def forward(self, x, mask):
-        b, t, c = x.shape
-        q, k, v = (p.view(b, t, self.heads, c // self.heads).transpose(1, 2) for p in self.qkv(self.n1(x)).split(c, 2))
-        a = (q @ k.transpose(-2, -1)) * (c // self.heads) ** -0.5
-        a = torch.softmax(a.masked_fill(mask, float("-inf")), -1) @ v
-        x = x + self.proj(a.transpose(1, 2).reshape(b, t, c))
-        return x + self.down(F.gelu(self.up(self.n2(x)), approximate="tanh"))
-
-
-class GPT2(nn.Module):
-    def __init__(self, t=256, c=768, v=50257):
-        super().__init__()
-        self.wte, self.wpe = nn.Embedding(v, c), nn.Embedding(t, c)
-        self.blocks = nn.ModuleList(Block(c, 12) for _ in range(12))
-        self.norm = nn.LayerNorm(c)
-        self.register_buffer("mask", torch.triu(torch.ones(t, t, dtype=torch.bool), 1))
-
-    def forward(self, x):
-        y = self.wte(x) + self.wpe.weight
-        for b in self.blocks:
-            y = b(y, self.mask)
-        return self.norm(y) @ self.wte.weight.t()
-
-
-def make(name):
-    if name == "resnet50":
-        m = ResNet50()
-        x, t = torch.randn(8, 3, 224, 224), torch.randint(1000, (8,))
-        return m, torch.optim.SGD(m.parameters(), 0.01, momentum=0.9), lambda: F.cross_entropy(m(x), t), 196.3
-    if name == "unet":
-        m = UNet()
-        x, t = torch.randn(1, 3, 104, 152), torch.rand(1, 1, 104, 152)
-        return (m, torch.optim.RMSprop(m.parameters(), 1e-5, weight_decay=1e-8, momentum=0.9),
-                lambda: F.binary_cross_entropy_with_logits(m(x), t), 57.9)
-    m = GPT2()
-    x, t = torch.randint(50257, (2, 256)), torch.randint(50257, (512,))
-    return (m, torch.optim.AdamW(m.parameters(), 1e-4), lambda: F.cross_entropy(m(x).view(512, -1), t), 394.0)
+# Parameters that one side has and the other does not: heads whose outputs no loss reads.
+OTHERS = {"inception_v3": "without the second head", "googlenet": "without the side heads"}
+LEAST, LEAST_MEAN = 0.97, 1.2
+WARM = 2
 
 
 def median(values):
     values = sorted(values)
-    return values[len(values) // 2]
+    n = len(values)
+    return (values[n // 2] + values[(n - 1) // 2]) / 2
 
 
-def compare(program, threads, steps):
-    env = dict(os.environ, OMP_WAIT_POLICY="passive", OMP_NUM_THREADS=str(threads))
-    if "EBB_BLAS_DIR" in env:
-        env["LD_LIBRARY_PATH"] = env["EBB_BLAS_DIR"]
-    print("| model | engine | CPU s, best | CPU s, median | wall s, best | GFLOP/s per CPU second | of peak | ratio |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name in ("resnet50", "gpt2", "unet"):
-        cpu, wall, peak, gflop = {"ebb": [], "torch": []}, {"ebb": [], "torch": []}, 0, 0
-        for _ in range(2):  # in turn, so that a change of load meets both
-            for engine, command in (("ebb", [program]), ("torch", [sys.executable, os.path.abspath(__file__)])):
-                text = subprocess.run(command + [name, str(threads), str(steps)], env=env, check=True,
-                                      stdout=subprocess.PIPE).stdout
-                row = json.loads(text.decode().splitlines()[-1])
-                cpu[engine] += row["cpu"][1:]  # the first step warms up
-                wall[engine] += row["wall"][1:]
-                peak, gflop = max(peak, row.get("peak_gflops", 0) / threads), row["gflop"]
-        for engine in ("ebb", "torch"):
-            best = min(cpu[engine])
-            print("| %s | %s | %.3f | %.3f | %.3f | %.1f | %.2f | %.2f |"
-                  % (name, engine, best, median(cpu[engine]), min(wall[engine]), gflop / best, gflop / best / peak,
-                     min(cpu["torch"]) / best), flush=True)
+# ---- PyTorch's side ----------------------------------------------------------------------------------------------------------
+
+def has_fast_blas():
+    with open("/proc/self/maps") as f:
+        text = f.read()
+    return any(name in text for name in ("openblas", "libmkl", "libblis"))
+
+
+def torch_turns(told, threads, form, come, go):
+    """What ebb told of the model; then a step for every line that comes."""
+    import torch
+    import torch_zoo as zoo
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    model = zoo.make(told["model"], told["options"], told["items"])
+    inputs, targets = zoo.data(told["inputs"])
+    if form == "channels_last":
+        inputs = zoo.channels_last(model, inputs)
+    loss_of = zoo.loss_of(told["model"], targets)
+    trained = model.parameters
+    if told["model"].startswith("unrolled_gan"):
+        trained = trained[:len(trained) // 2]  # G's; D is trained inside
+    optimizer = zoo.optimizer(*told["optimizer"], trained)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        outputs = model.run(*inputs)
+        loss = loss_of(outputs if isinstance(outputs, tuple) else (outputs,), targets)
+        loss.backward(inputs=trained)
+        optimizer.step()
+        return loss.item()
+
+    def say(answer):
+        go.write(json.dumps(answer) + "\n")
+        go.flush()
+
+    for _ in range(WARM):
+        step()
+    say({"parameters": sum(p.numel() for p in model.parameters)})
+    for _ in come:
+        begin, used = time.perf_counter(), time.process_time()
+        loss = step()
+        say({"wall": time.perf_counter() - begin, "cpu": time.process_time() - used, "loss": loss})
+
+
+# ---- turns -------------------------------------------------------------------------------------------------------------------
+
+class Side:
+    """A process that does a step when told, and is stopped otherwise."""
+
+    def hear(self):
+        line = self.come.readline()
+        if not line:
+            raise RuntimeError(f"the process of {self.name} has ended")
+        return json.loads(line)
+
+    def step(self, key):
+        os.kill(self.pid, signal.SIGCONT)
+        self.go.write("step\n")
+        self.go.flush()
+        answer = self.hear()
+        os.kill(self.pid, signal.SIGSTOP)
+        self.loss = answer["loss"]
+        return answer[key]
+
+    def close(self):
+        os.kill(self.pid, signal.SIGKILL)  # copies of this process hold its pipes, too
+        self.end()
+        self.go.close()
+        self.come.close()
+
+
+class Ebb(Side):
+    def __init__(self, command, env):
+        self.name, self.times = "ebb", []
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid, self.go, self.come, self.end = self.process.pid, self.process.stdin, self.process.stdout, self.process.wait
+        self.told = self.hear()
+
+
+class Torch(Side):
+    """A copy of this process, which has loaded PyTorch and not used it."""
+
+    def __init__(self, told, threads, form):
+        self.name, self.times = form, []
+        there, here = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(there[1])
+            os.close(here[0])
+            status = 1
+            try:
+                torch_turns(told, threads, form, os.fdopen(there[0]), os.fdopen(here[1], "w"))
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        os.close(there[0])
+        os.close(here[1])
+        self.go, self.come = os.fdopen(there[1], "w"), os.fdopen(here[0])
+        self.end = lambda: os.waitpid(self.pid, 0)
+        self.told = self.hear()
+
+
+def prepare(options):
+    """The environment of both sides; PyTorch is loaded in it."""
+    if options.cpu:
+        os.environ["OMP_WAIT_POLICY"] = "passive"  # waiting is no work
+    if options.isa == "avx2":
+        os.environ.update(ONEDNN_MAX_CPU_ISA="AVX2", ATEN_CPU_CAPABILITY="avx2", OPENBLAS_CORETYPE="Haswell")
+    folder = os.environ.pop("EBB_BLAS_DIR", None)
+    if folder:  # the loader reads it when a process begins
+        os.environ["LD_LIBRARY_PATH"] = folder + ":" + os.environ.get("LD_LIBRARY_PATH", "")
+        os.execv(sys.executable, [sys.executable] + sys.argv)
+    import torch_zoo  # noqa: F401
+    if not has_fast_blas():
+        sys.exit("PyTorch has the reference BLAS, which says nothing: install libopenblas0-openmp or set EBB_BLAS_DIR")
+
+
+def open_sides(options, row, threads):
+    name, _, batch, text, (optimizer, args) = row
+    command = [options.program, name, str(threads), str(WARM), "--turns", "--batch", str(batch), "--optimizer", optimizer,
+               "--args", json.dumps(args)]
+    for option in text.split():
+        command += ["--set", option]
+    sides = []
+    try:
+        sides.append(Ebb(command, dict(os.environ, OMP_NUM_THREADS=str(threads))))
+        told = dict(sides[0].told, optimizer=[optimizer, args])
+        is_image = any(len(shape) > 3 for _, shape, _, _ in told["inputs"])
+        for form in ("contiguous", "channels_last")[:2 if is_image else 1]:
+            sides.append(Torch(told, threads, form))
+    except BaseException:
+        for side in sides:
+            side.close()
+        raise
+    return sides
+
+
+def measure(options, row, threads):
+    sides = open_sides(options, row, threads)
+    key = "cpu" if options.cpu else "wall"
+    try:
+        ebb, others = sides[0], sides[1:]
+        for side in sides:  # one more to warm up: what was stopped comes back
+            side.step(key)
+        begin = time.monotonic()
+        while True:
+            for side in sides:
+                side.times.append(side.step(key))
+            spent, n = time.monotonic() - begin, len(ebb.times)
+            if (n >= options.pairs and spent >= options.seconds) or (options.most and n >= 3 and spent >= options.most) or n >= 500:
+                break
+    finally:
+        for side in sides:
+            side.close()
+    best = min(others, key=lambda side: median(side.times))
+    ratios = {side.name: median([t / e for t, e in zip(side.times, ebb.times)]) for side in others}
+    result = {"model": row[0], "size": row[1], "batch": row[2], "options": row[3], "optimizer": row[4][0], "threads": threads,
+              "pairs": len(ebb.times), "clock": key, "isa": options.isa or "", "ebb": median(ebb.times), "best": best.name,
+              "torch": {side.name: median(side.times) for side in others}, "ratios": ratios, "ratio": ratios[best.name],
+              "parameters": ebb.told["parameters"], "torch_parameters": best.told["parameters"],
+              "gflops": ebb.told["gflop"] / median(ebb.times), "peak": ebb.told["peak_gflops"],
+              "peak_bytes": ebb.told["peak_bytes"], "loss": [ebb.loss, best.loss]}
+    if result["parameters"] != result["torch_parameters"]:
+        result["note"] = OTHERS.get(row[0], "OTHER PARAMETERS")
+    return result
+
+
+HEAD = ("| model | size | batch | threads | pairs | ebb, s | PyTorch, s | channels last, s | ratio | GFLOP/s | parameters |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|")
+
+
+def line(r):
+    other = r["torch"].get("channels_last")
+    note = f", PyTorch {r['torch_parameters']:,} ({r['note']})" if "note" in r else ""
+    return (f"| {r['model']}{' (' + r['options'] + ')' if r['options'] else ''} | {r['size']} | {r['batch']} | {r['threads']} | "
+            f"{r['pairs']} | {r['ebb']:.4g} | {r['torch']['contiguous']:.4g} | {f'{other:.4g}' if other else ''} | "
+            f"{r['ratio']:.2f} | {r['gflops']:.1f} | {r['parameters']:,}{note} |")
+
+
+def verdict(results):
+    bad = [r for r in results if r["ratio"] < LEAST or r.get("note") == "OTHER PARAMETERS"]
+    mean = math.exp(sum(math.log(r["ratio"]) for r in results) / len(results)) if results else 0
+    print(f"\n{len(results)} rows, geometric mean {mean:.3f} (bar {LEAST_MEAN}), {len(bad)} below {LEAST}"
+          + "".join(f"\n- {r['model']} {r['size']}, {r['threads']} threads: {r['ratio']:.2f}"
+                    + (" " + r["note"] if "note" in r else "") for r in sorted(bad, key=lambda r: r["ratio"])))
+    return bool(bad) or mean < LEAST_MEAN
+
+
+def zoo(options):
+    unknown = set(options.names) - {row[0] for row in ROWS}
+    if unknown:
+        print(f"unknown: {', '.join(sorted(unknown))}; --list names them all", file=sys.stderr)
+        return 2
+    rows = [row for row in ROWS if row[1] in options.sizes.split(",") and (not options.names or row[0] in options.names)]
+    if options.list:
+        for name, size, batch, text, (optimizer, _) in rows:
+            print(f"{name:20} {size:6} batch {batch:<4} {optimizer:8} {text}")
+        return 0
+    prepare(options)
+    results, failed = [], 0
+    print(HEAD, flush=True)
+    for threads in map(int, options.threads.split(",")):
+        for i, row in enumerate(rows):
+            print(f"{i + 1} of {len(rows)}, {threads} threads: {row[0]} {row[1]}", file=sys.stderr, flush=True)
+            try:
+                results.append(measure(options, row, threads))
+            except RuntimeError as e:
+                failed += 1
+                print(f"{row[0]} {row[1]}: {e}", file=sys.stderr, flush=True)
+                continue
+            print(line(results[-1]), flush=True)
+            if options.json:
+                with open(options.json + ".part", "w") as f:
+                    json.dump(results, f, indent=1)
+                os.replace(options.json + ".part", options.json)
+    return int(verdict(results) or failed > 0)
 
 
 def main():
-    name, threads, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    torch.set_num_threads(threads)
-    torch.manual_seed(1)
-    model, optimizer, loss_of, gflop = make(name)
-    if "channels_last" in sys.argv:
-        model = model.to(memory_format=torch.channels_last)
-    wall, cpu, loss = [], [], None
-    for _ in range(steps):
-        begin, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
-        optimizer.zero_grad(set_to_none=True)
-        loss = loss_of()
-        loss.backward()
-        optimizer.step()
-        value = loss.item()
-        wall.append(round(time.perf_counter() - begin, 4))
-        now = resource.getrusage(resource.RUSAGE_SELF)
-        cpu.append(round(now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime, 4))
-    print(json.dumps({"engine": "torch " + torch.__version__, "model": name, "threads": threads, "gflop": gflop,
-                      "wall": wall, "cpu": cpu, "loss": value}))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["zoo"])
+    parser.add_argument("program")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--sizes", default="small,real")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--most", type=float, default=0)
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--isa", choices=["avx2"])
+    parser.add_argument("--json")
+    parser.add_argument("--list", action="store_true")
+    return zoo(parser.parse_args())
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "compare":
-        compare(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 2, int(sys.argv[4]) if len(sys.argv) > 4 else 4)
-    else:
-        main()
+    sys.exit(main())

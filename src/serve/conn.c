@@ -312,6 +312,16 @@ static enum ebb_status handle_message(struct serve *s, struct serve_conn *c,
     return status;
 }
 
+/* What a token that may only read is refused anyway is refused before its body comes. */
+static bool may_change(const struct serve *s, const struct serve_conn *c,
+                       const struct serve_http_message *m, const char *target)
+{
+    char method[24];
+    snprintf(method, sizeof method, "%.*s", (int)m->method_length, m->method);
+    struct serve_http_request request = request_of(c, method, serve_gate_path(s, target));
+    return serve_rest_may(&request);
+}
+
 /* The head is whole: may they? Then the body is waited for. */
 static bool pass(struct serve *s, struct serve_conn *c, const struct serve_http_message *m,
                  const char *target)
@@ -321,6 +331,10 @@ static bool pass(struct serve *s, struct serve_conn *c, const struct serve_http_
         return true;
     if (c->is_tcp && !serve_gate(s, c, m, target))
         return false;
+    if (c->is_read_only && !may_change(s, c, m, target)) {
+        serve_conn_refuse(c, 403, "this token may only read");
+        return false;
+    }
     c->is_passed = true;
     if (m->wants_promise)
         ebb_wire_say(&c->wire, promise, sizeof promise - 1);
@@ -364,6 +378,7 @@ static enum ebb_status read_requests(struct serve *s, struct serve_conn *c, stru
             EBB_TRY(read_message(s, c, &message, result == SERVE_HTTP_DONE, err));
         if (result == SERVE_HTTP_MORE && message.head_length > 0 && is_too_much(c, &message, left))
             serve_conn_refuse(c, 413, "this body is longer than anything that can be asked so");
+        c->is_unread = c->is_tcp && result == SERVE_HTTP_MORE && c->wire.is_dead;
         if (result == SERVE_HTTP_MORE || c->is_later)
             return EBB_OK;
         ebb_wire_used(&c->wire, message.used);
@@ -518,11 +533,36 @@ static enum ebb_status hear(void *context, struct ebb_error *err)
 
 /* ---- turns ---- */
 
+/* Refused before all of it has come: who closes now takes the answer back, for bytes that nobody
+ * reads reset a connection. What comes is thrown away until the peer has heard. */
+static void linger(struct serve *s, struct serve_conn *c)
+{
+    size_t left;
+    (void)ebb_wire_at(&c->wire, &left);
+    ebb_wire_used(&c->wire, left);
+    if (c->is_leaving)
+        return;
+    c->is_leaving = true;
+    c->due_ns = now_ns(s) + serve_listener_patience(s->listener);
+    shutdown(c->wire.fd, SHUT_WR);
+}
+
+/* Time to close it? */
+static bool is_over(struct serve *s, struct serve_conn *c)
+{
+    if (!ebb_wire_is_over(&c->wire))
+        return false;
+    if (c->wire.is_broken || !c->is_unread || (c->is_leaving && now_ns(s) >= c->due_ns))
+        return true;
+    linger(s, c);
+    return false;
+}
+
 /* Over TCP patience has an end. */
 static void look_at_clock(struct serve *s, struct serve_conn *c)
 {
     size_t left;
-    if (!c->is_tcp || c->is_stream)
+    if (!c->is_tcp || c->is_stream || c->is_leaving)
         return;
     serve_conn_wind(s, c);
     if (now_ns(s) < c->due_ns)
@@ -549,7 +589,7 @@ static void flush_all(struct serve *s)
             ebb_wire_flush(&c->wire, s->epoll_fd);
         c->wire.is_broken |=
             c->is_stream && c->wire.out.length + c->wire.sealed.length > STREAM_MAX;
-        if (ebb_wire_is_over(&c->wire))
+        if (is_over(s, c))
             close_conn(s, c);
     }
 }

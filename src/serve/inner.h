@@ -19,6 +19,8 @@ struct serve_conn {
     uint64_t number;   /* never given twice: what comes late finds its connection by it */
     bool is_tcp;       /* else master.sock */
     bool is_handling;  /* bytes of this turn are not dealt with */
+    bool is_unread;    /* refused before all of its message had come */
+    bool is_leaving;   /* ... and what comes is thrown away until due_ns */
     bool is_passed;    /* who sends the message at hand was looked at */
     bool has_asked;    /* some message was whole: until then all of it is a first head */
     uint64_t heard_ns; /* when it last said something */
@@ -120,6 +122,8 @@ void serve_job_destroy(struct serve_job *job);
 #define SERVE_TCP_MAX 256
 
 int serve_listener_fd(const struct serve_listener *l);
+uint64_t
+serve_listener_patience(const struct serve_listener *l); /* ns, for the head of a request */
 /* Everybody who waits at the door, up to the quota. */
 void serve_listener_accept(struct serve *s);
 void serve_listener_close(struct serve_listener *l);

@@ -38,6 +38,11 @@ int serve_listener_fd(const struct serve_listener *l)
     return l->fd;
 }
 
+uint64_t serve_listener_patience(const struct serve_listener *l)
+{
+    return l->head_ns;
+}
+
 const struct serve_listen *serve_listener_how(const struct serve_listener *l)
 {
     return &l->how;

@@ -193,15 +193,18 @@ static const struct serve_route *find_route(struct serve_rest *r, const char *pa
     return NULL;
 }
 
+static bool is_reading_route(const struct serve_route *route)
+{
+    return strcmp(route->method, "GET") == 0 || (route->flags & (SERVE_READS | SERVE_PROVES)) != 0;
+}
+
 /* What a token is not enough for. */
 static enum ebb_status check_rights(struct serve_rest *r, const struct serve_route *route)
 {
-    bool is_reading =
-        strcmp(route->method, "GET") == 0 || (route->flags & (SERVE_READS | SERVE_PROVES)) != 0;
     if (r->request->is_remote && (route->flags & SERVE_LOCAL) != 0)
         return serve_refuse(
             r, 403, "users and tokens are made on the master's own machine: 'ebb user' there");
-    if (r->request->is_read_only && !is_reading)
+    if (r->request->is_read_only && !is_reading_route(route))
         return serve_refuse(r, 403, "this token may only read");
     return EBB_OK;
 }
@@ -220,6 +223,17 @@ static enum ebb_status dispatch(struct serve_rest *r)
     EBB_TRY(read_body(r));
     EBB_TRY(found->handler(r));
     return r->bad[0] != '\0' ? serve_refuse(r, 400, "%s", r->bad) : EBB_OK;
+}
+
+bool serve_rest_may(const struct serve_http_request *request)
+{
+    struct ebb_arena arena = {0};
+    struct serve_rest r = {.request = request, .arena = &arena};
+    bool is_path;
+    const char *path = path_of(&r);
+    const struct serve_route *route = path != NULL ? find_route(&r, path, &is_path) : NULL;
+    ebb_arena_fini(&arena);
+    return !request->is_read_only || route == NULL || is_reading_route(route);
 }
 
 unsigned serve_rest_is_apart(const struct serve_http_request *request)

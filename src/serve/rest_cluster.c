@@ -20,13 +20,18 @@ static void write_task(struct ebb_json_writer *w, const struct exp_master_trial 
     ebb_jsonw_object_end(w);
 }
 
+/* limit: so many of those that wait; who has slots is always told. */
 static enum ebb_status tasks(struct serve_rest *r)
 {
     struct exp_master_trial t;
+    int64_t limit = serve_query_int(r, "limit", INT64_MAX, 0), total = 0, waiting = 0;
     serve_begin_list(r, "tasks");
-    for (const void *at = NULL; exp_master_task(r->m, &at, &t);)
-        write_task(&r->w, &t);
-    serve_end_list(r);
+    for (const void *at = NULL; exp_master_task(r->m, &at, &t); total++)
+        if (t.has_process || waiting++ < limit)
+            write_task(&r->w, &t);
+    ebb_jsonw_array_end(&r->w);
+    ebb_jsonw_key_int(&r->w, "total", total);
+    ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }
 

@@ -199,7 +199,10 @@ static enum ebb_status read_config(struct serve_rest *r, struct submission *s)
     struct ebb_error why;
     if (node == NULL || node->kind != EBB_DOC_STRING)
         return serve_refuse(r, 400, "experiment_config: missing, or not a text");
-    EBB_TRY(serve_submit_reveal(r, ebb_doc_int(r->body, "parent_id", 0), &node));
+    const struct ebb_doc_node *layer = NULL;
+    if (template_name != NULL)
+        EBB_TRY(read_template(r, template_name, &layer));
+    EBB_TRY(serve_submit_reveal(r, ebb_doc_int(r->body, "parent_id", 0), layer, &node));
     /* Two of one turn differ by their number; what is only simulated has none. */
     int64_t number = r->m != NULL ? exp_master_next_id(r->m) : 0;
     uint64_t seed = r->info.now_ns ^ (uint64_t)(r->info.time * 1e6) ^ (uint64_t)number << 40;
@@ -207,14 +210,13 @@ static enum ebb_status read_config(struct serve_rest *r, struct submission *s)
     struct exp_config_options options = {
         .file_name = ebb_doc_string(r->body, "file_name", "experiment"),
         .template_name = template_name,
+        .template_root = layer,
         .default_seed = default_seed,
         .default_description = exp_config_describe(r->arena, ebb_splitmix64(&seed)),
         .check_section = r->info.options->check_section,
         .check_context = r->info.options->check_context,
     };
     EBB_TRY(serve_site_storage(r, &options.site_storage));
-    if (template_name != NULL)
-        EBB_TRY(read_template(r, template_name, &options.template_root));
     enum ebb_status status = exp_config_parse(r->arena, node->text, node->length, &options,
                                               &s->config, &s->report, &why);
     EBB_TRY(serve_blame(r, status == EBB_ENOMEM ? status : EBB_OK, &why, 400, ""));

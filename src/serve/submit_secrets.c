@@ -21,17 +21,20 @@ static bool is_mask(const struct ebb_doc_node *node)
 }
 
 /* The mapping with secrets in place of masks. `shown` and `secret`: the same mapping of the parent,
- * masked and not; NULL where it has none. NULL: refused, or no memory. */
+ * masked and not; `layer`: of a template, which would add to it; NULL where it has none. NULL:
+ * refused, or no memory. */
 static const struct ebb_doc_node *reveal(struct fork *f, const char *path,
                                          const struct ebb_doc_node *node,
                                          const struct ebb_doc_node *shown,
-                                         const struct ebb_doc_node *secret)
+                                         const struct ebb_doc_node *secret,
+                                         const struct ebb_doc_node *layer)
 {
     struct ebb_arena *arena = f->r->arena;
     if (node->kind != EBB_DOC_MAP)
         return node;
     struct ebb_doc_node *copy = ebb_doc_new(arena, EBB_DOC_MAP);
-    bool is_same = shown != NULL && ebb_doc_equal(node, shown);
+    bool is_same =
+        shown != NULL && ebb_doc_equal(node, shown) && (layer == NULL || path[0] == '\0');
     for (size_t i = 0; copy != NULL && f->status == EBB_OK && i < node->count; i++) {
         const char *key = node->keys[i]->text;
         const struct ebb_doc_node *value = node->items[i], *known = ebb_doc_get(secret, key);
@@ -45,9 +48,10 @@ static const struct ebb_doc_node *reveal(struct fork *f, const char *path,
                     : "%s: %s stands for a secret that is not shown: write it out",
                 here != NULL ? here : key, MASK, f->whose);
         else
-            value = is_mask(value) ? known
-                                   : reveal(f, here != NULL ? here : key, value,
-                                            ebb_doc_get(shown, key), known);
+            value = is_mask(value)
+                        ? known
+                        : reveal(f, here != NULL ? here : key, value, ebb_doc_get(shown, key),
+                                 known, ebb_doc_get(layer, key));
         if (f->status == EBB_OK && (value == NULL || !ebb_doc_set(arena, copy, key, value)))
             f->status = ebb_no_memory(f->r->err, sizeof *copy);
     }
@@ -85,11 +89,12 @@ static enum ebb_status to_text(struct serve_rest *r, const struct ebb_doc_node *
 /* `secret` is whose the masks are; NULL: nobody's. */
 static enum ebb_status reveal_all(struct fork *f, const struct ebb_doc_node *root,
                                   const struct ebb_doc_node *secret,
+                                  const struct ebb_doc_node *layer,
                                   const struct ebb_doc_node **text)
 {
     const struct ebb_doc_node *shown =
         secret != NULL ? exp_config_masked(f->r->arena, secret) : NULL;
-    root = reveal(f, "", root, shown, secret);
+    root = reveal(f, "", root, shown, secret, layer);
     EBB_TRY(f->status);
     return to_text(f->r, root, text);
 }
@@ -105,6 +110,7 @@ static const struct ebb_doc_node *with_masks(struct serve_rest *r, const struct 
 }
 
 enum ebb_status serve_submit_reveal(struct serve_rest *r, int64_t parent,
+                                    const struct ebb_doc_node *layer,
                                     const struct ebb_doc_node **text)
 {
     const struct ebb_doc_node *root = with_masks(r, *text), *secret = NULL;
@@ -115,7 +121,7 @@ enum ebb_status serve_submit_reveal(struct serve_rest *r, int64_t parent,
     if (parent > 0 &&
         (f.whose = ebb_arena_printf(r->arena, "experiment %lld", (long long)parent)) == NULL)
         return ebb_no_memory(r->err, 32);
-    return reveal_all(&f, root, secret, text);
+    return reveal_all(&f, root, secret, layer, text);
 }
 
 enum ebb_status serve_template_reveal(struct serve_rest *r, const struct exp_db_template *old,
@@ -132,7 +138,7 @@ enum ebb_status serve_template_reveal(struct serve_rest *r, const struct exp_db_
         if (f.whose == NULL)
             return ebb_no_memory(r->err, strlen(old->name));
     }
-    return reveal_all(&f, root, secret, text);
+    return reveal_all(&f, root, secret, NULL, text);
 }
 
 enum ebb_status serve_template_hide(struct serve_rest *r, struct exp_db_template *row)

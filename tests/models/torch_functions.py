@@ -8,6 +8,8 @@ import torch.nn.functional as F
 class Net:
     """Layers by name on a dictionary of weights; `push` as a prefix."""
 
+    training = False  # of norms
+
     def __init__(self, w, prefix="", eps=1e-5):
         self.w, self.p, self.eps = w, prefix, eps
 
@@ -25,7 +27,7 @@ class Net:
     def bn(self, name, x):
         n = self.p + name
         return F.batch_norm(x, self.w[n + ".running_mean"], self.w[n + ".running_var"], self.w[n + ".weight"],
-                            self.w[n + ".bias"], eps=self.eps)
+                            self.w[n + ".bias"], self.training, eps=self.eps)
 
     def lin(self, name, x):
         return F.linear(x, self.w[self.p + name + ".weight"], self.w.get(self.p + name + ".bias"))
@@ -299,8 +301,8 @@ def dtr_tree(w, depth):
     return run
 
 
-def bert(w, heads, layers):
-    """BERT as a function of its weights: outputs (mlm, nsp)."""
+def bert(w, heads, layers, is_pooled=False):
+    """BERT as a function of its weights: outputs (mlm, nsp), or what its heads read of the first token."""
     def lin(name, x):
         return F.linear(x, w[name + ".weight"], w[name + ".bias"])
 
@@ -309,7 +311,8 @@ def bert(w, heads, layers):
 
     def run(tokens, segments, mask):
         e = "bert.embeddings."
-        x = w[e + "word_embeddings.weight"][tokens] + w[e + "token_type_embeddings.weight"][segments]
+        x = F.embedding(tokens, w[e + "word_embeddings.weight"])
+        x = x + F.embedding(segments, w[e + "token_type_embeddings.weight"])
         x = norm(e + "LayerNorm", x + w[e + "position_embeddings.weight"][:tokens.shape[1]])
         n, t, c = x.shape
         add = (1 - mask[:, None, None, :].float()) * -10000.0
@@ -323,6 +326,8 @@ def bert(w, heads, layers):
             y = lin(p + "output.dense", F.gelu(lin(p + "intermediate.dense", x)))
             x = norm(p + "output.LayerNorm", y + x)
         pooled = torch.tanh(lin("bert.pooler.dense", x[:, 0]))
+        if is_pooled:
+            return pooled
         y = norm("cls.predictions.transform.LayerNorm", F.gelu(lin("cls.predictions.transform.dense", x)))
         mlm = F.linear(y, w[e + "word_embeddings.weight"], w["cls.predictions.bias"]).flatten(0, 1)
         return mlm, lin("cls.seq_relationship", pooled)
@@ -336,7 +341,7 @@ def deepcam(w, middle):
 
     def bn(name, x):
         return F.batch_norm(x, w[name + ".running_mean"], w[name + ".running_var"], w[name + ".weight"],
-                            w[name + ".bias"])
+                            w[name + ".bias"], Net.training)
 
     def sep(name, x, s=1, d=1):
         x = cv(name + ".conv1", x, stride=s, padding=d, dilation=d, groups=x.shape[1])

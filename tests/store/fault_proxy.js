@@ -58,7 +58,7 @@ http.createServer({keepAliveTimeout: 600e3}, (req, res) => {
   const forward = http.request({host: upstream.hostname, port: upstream.port, method: req.method, path: req.url, headers: req.headers, agent}, answer => {
     const sent_on = answer.headers.location;
     if (sent_on && sent_on.startsWith(upstream.origin)) answer.headers.location = here + sent_on.slice(upstream.origin.length);
-    if (fault === 'boast' && answer.headers.range) answer.headers.range = 'bytes=0-99999999999';
+    if (fault === 'boast' && answer.headers.range) answer.headers.range = 'bytes=0-9223372036854775807';
     if (fault === 'cut-response' || fault === 'flip-response' || fault === 'stall-body') {
       const parts = [];
       answer.on('data', b => parts.push(b));

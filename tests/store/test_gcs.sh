@@ -123,6 +123,11 @@ print(json.dumps({'type': 'service_account', 'client_email': 'a@b', 'private_key
                   'token_uri': 'http://127.0.0.1:$PORT/token'}))
 END
 GOOGLE_APPLICATION_CREDENTIALS=account.json "$tool" "$there" check scratch || fail "service account"
+address=$STORAGE_EMULATOR_HOST
+start_proxy
+sed "s#127.0.0.1:$PORT/token#${front#http://}/token#" account.json > far.json
+set_fault 503 1
+GOOGLE_APPLICATION_CREDENTIALS=far.json "$tool" "$there" check scratch || fail "a token that comes at the second try"
 openssl genrsa 2048 2> /dev/null > other.pem
 sed "s#.*#x#" account.json > /dev/null
 /usr/bin/python3 -c "import json; x = json.load(open('account.json')); x['private_key'] = open('other.pem').read(); json.dump(x, open('wrong.json', 'w'))"

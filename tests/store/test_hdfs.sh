@@ -24,6 +24,13 @@ gone="{\"type\":\"hdfs\",\"hdfs_url\":\"http://127.0.0.1:9;$second\",\"hdfs_path
 "$tool" "$gone" check scratch || fail "the second name node is not asked"
 many="{\"type\":\"hdfs\",\"hdfs_url\":\"$(printf 'http://127.0.0.1:9;%.0s' 1 2 3 4 5 6)$second\",\"hdfs_path\":\"/data\"}"
 "$tool" "$many" check scratch || fail "the seventh name node is not asked"
+# eight threads find it out at the same time
+mkdir -p "many/.$uuid.tmp" && (cd "many/.$uuid.tmp" && for i in $(seq 200); do echo $i > f$i; done)
+"$tool" - seal many $uuid > /dev/null || fail "sealing"
+begin=$(date +%s%N)
+"$tool" "$gone" put $uuid many many/journal || fail "many files"
+took=$((($(date +%s%N) - begin) / 1000000))
+"$tool" "$gone" remove $uuid many || fail "remove"
 touch "$RUN/hdfs.standby.${first##*:}"
 "$tool" "$there" check scratch || fail "one is on standby: the other is not asked"
 touch "$RUN/hdfs.standby.${second##*:}"

@@ -68,6 +68,9 @@ told() { # WHAT FILE...: nothing with the key in it
     found=$(grep -lsE 'secretke[y]' "$@")
     [ -z "$found" ] || fail "the key is in $what: $found"
 }
+for inode in $(readlink /proc/$trial/fd/* | sed -n 's/^socket:\[\(.*\)\]$/\1/p'); do
+    awk -v i="$inode" '$10 == i { found = 1 } END { exit !found }' /proc/net/tcp && fail "the trial has a connection of the master's"
+done
 told "process lists" /proc/[0-9]*/cmdline
 told "environments" /proc/$master/environ ${trial:+/proc/$trial/environ}
 mkdir answers
@@ -97,6 +100,8 @@ make_experiment exp.yaml "{$s3: outdated, endpoint_url: \"$S3\", bucket: ckpt}"
 "$ebb" experiment create exp.yaml loop > out.txt 2>&1 || fail "keys of master.yaml do not win: $(cat out.txt)"
 for _ in $(seq 300); do answer /experiments/2 | grep -q '"COMPLETED"' && break; sleep 0.1; done
 answer /experiments/2 | grep -q '"COMPLETED"' || fail "not COMPLETED: $(answer /experiments/2)"
+grep -v '^checkpoint_storage' exp.yaml > bare.yaml
+timeout 60 "$ebb" checkpoint validate-storage bare.yaml > out.txt 2>&1 || fail "a file without a store: $(cat out.txt)"
 answer /master/config > config.json && "$ebb" master config > config.yaml 2>&1 || fail "config"
 told "the master's configuration" config.json config.yaml
 timeout 100 "$ebb" experiment delete 2 --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"

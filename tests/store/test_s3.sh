@@ -20,6 +20,14 @@ mkdir -p "many/.$uuid.tmp/d" && (cd "many/.$uuid.tmp/d" && for i in $(seq 1010);
 "$tool" "$there" remove $uuid many && is_empty s3 || fail "left: $(second s3 list)"
 ok "1,010 files"
 
+# ---- manifest.json, then metadata.json go last, whatever their sizes
+mkdir -p "last/.$uuid.tmp" && head -c 9000000 /dev/urandom > "last/.$uuid.tmp/weights"
+/usr/bin/python3 -c "import json; json.dump({'x': 'a' * 9000000}, open('last/.$uuid.tmp/metadata.json', 'w'))"
+"$tool" - seal last $uuid > /dev/null && "$tool" "$there" put $uuid last last/journal || fail "large metadata"
+[ "$(grep '"done"' last/journal | tail -n 2 | grep -o '[a-z]*\.json' | xargs)" = "manifest.json metadata.json" ] || fail "last: $(grep '"done"' last/journal)"
+"$tool" "$there" remove $uuid last && is_empty s3 || fail "left: $(second s3 list)"
+ok "manifest.json, then metadata.json go last, also a large one"
+
 # ---- over TLS
 serve_tls || fail "no TLS: $(cat "$RUN"/tls/log)"
 secure="{\"type\":\"s3\",\"bucket\":\"ckpt\",\"endpoint_url\":\"$S3TLS\"}"

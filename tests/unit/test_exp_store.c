@@ -127,6 +127,25 @@ TEST(links_and_pipes__are_refused)
     }
 }
 
+/* What could not be read back is not published. */
+TEST(names_that_cannot_be_read_back__are_refused)
+{
+    static const char *const names[] = {"touch \"$(printf 'a\\nb')\"",
+                                        "touch \"$(printf 'a\\377b')\"",
+                                        "mkdir \"$(printf 'd\\tb')\""};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct place p;
+        struct exp_store_item item;
+        begin(&p);
+        write_staging(&p, names[i]);
+        CHECK_EQ(publish(&p, &item), EBB_EINPUT);
+        assert_non_null(strstr(item.err.message, "?b"));
+        assert_non_null(strstr(item.err.message, "names are UTF-8"));
+        ebb_str_fini(&item.resources);
+        end(&p);
+    }
+}
+
 TEST(nothing_written__is_an_error_with_the_name)
 {
     struct place p;
@@ -207,6 +226,7 @@ TEST(check__stores_and_reads_back)
 }
 
 TEST_MAIN(RUN(published__is_whole_listed_and_verifies), RUN(damage__is_found),
-          RUN(links_and_pipes__are_refused), RUN(nothing_written__is_an_error_with_the_name),
+          RUN(links_and_pipes__are_refused), RUN(names_that_cannot_be_read_back__are_refused),
+          RUN(nothing_written__is_an_error_with_the_name),
           RUN(remove__takes_every_form_and_follows_no_link), RUN(batch__gives_each_its_own_answer),
           RUN(code__is_copied_and_paths_cannot_escape), RUN(check__stores_and_reads_back))

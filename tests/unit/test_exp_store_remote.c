@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/crypto.h"
@@ -146,6 +147,20 @@ TEST(rest__is_for_failures_that_may_pass)
     CHECK(exp_http_rest(&watch, 1, &answer));
     atomic_store(&watch.is_unwanted, true);
     CHECK(!exp_http_rest(&watch, 1, &answer));
+}
+
+TEST(rest__is_as_long_as_the_server_asks_for)
+{
+    struct exp_http_answer answer;
+    struct timespec begin, end;
+    exp_http_answer_init(&answer);
+    answer.status = 503;
+    ebb_str_add(&answer.head, "retry-after: Sun, 06 Nov 1994 08:49:37 GMT\n"); /* now */
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    CHECK(exp_http_rest(NULL, 4, &answer)); /* by itself it would be 2 s at least */
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    CHECK(end.tv_sec - begin.tv_sec < 2);
+    exp_http_answer_fini(&answer);
 }
 
 /* ---- keys ---- */

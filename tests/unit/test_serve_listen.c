@@ -478,6 +478,33 @@ static int pour(const char *first, const char *fields, size_t bytes)
     return status;
 }
 
+/* Who sends all of it before anything is read hears the answer, not that the connection is reset. */
+TEST(refusal__is_heard_by_who_goes_on_sending)
+{
+    static char noise[1 << 16];
+    char text[512];
+    begin();
+    spell(text, sizeof text,
+          "POST /api/v1/experiments HTTP/1.1\r\n" HOST "Content-Length: 4194304\r\n\r\n");
+    int fd = dial();
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    size_t sent = 0;
+    for (int i = 0; i < 5000 && sent < 4194304; i++) {
+        ssize_t n = send(fd, noise, sizeof noise, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno != EAGAIN)
+            fail_msg("after %zu bytes: %s", sent, strerror(errno));
+        sent += n > 0 ? (size_t)n : 0;
+        exp_master_turn(f.m, 1);
+    }
+    CHECK_EQ(sent, 4194304);
+    heard_length = 0;
+    heard[0] = '\0';
+    hear_until(fd, "\r\n\r\n", 2000);
+    CHECK(strncmp(heard, "HTTP/1.1 401", 12) == 0);
+    close(fd);
+    fixture_end(&f);
+}
+
 TEST(large_body__of_a_stranger_is_not_waited_for)
 {
     begin();
@@ -487,6 +514,7 @@ TEST(large_body__of_a_stranger_is_not_waited_for)
     CHECK_EQ(pour("POST /api/v1/login", HOST "Origin: http://127.0.0.1:~P\r\n", most), 413);
     CHECK_EQ(pour("POST /", HOST, most), 413);
     CHECK_EQ(pour("POST /api/v1/explain", HOST "Authorization: Bearer ~R\r\n", most), 413);
+    CHECK_EQ(pour("POST /api/v1/experiments", HOST "Authorization: Bearer ~R\r\n", most), 403);
     fixture_end(&f);
 }
 

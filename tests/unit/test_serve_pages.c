@@ -113,6 +113,20 @@ TEST(trials__with_values_of_all_kinds_have_an_order)
     fixture_end(&f);
 }
 
+TEST(tasks__are_told_as_far_as_wanted)
+{
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 2000",
+                                    "name: random, max_steps: 1, max_trials: 9", ""));
+    fixture_turn_for(&f, 100);
+    const struct ebb_doc_node *root = fixture_get(&f, "/tasks?limit=2");
+    CHECK_EQ(ebb_doc_int(root, "total", 0), 9);
+    CHECK_EQ(ebb_doc_get(root, "tasks")->count, 3); /* one runs, two of those that wait */
+    CHECK_EQ(list_of("tasks", "/tasks")->count, 9);
+    fixture_end(&f);
+}
+
 TEST(labels__are_found_as_they_are)
 {
     static const char *const labels[] = {
@@ -359,6 +373,7 @@ TEST(comparison__shows_what_differs)
 /* ---- secrets of a fork ---- */
 
 /* A configuration read as a fork of `parent`: with its secrets, or NULL and what the refusal says. */
+static const struct ebb_doc_node *layer; /* a template below it */
 static const char *reveal(struct ebb_arena *arena, int64_t parent, const char *yaml_text,
                           const char **why)
 {
@@ -368,7 +383,7 @@ static const char *reveal(struct ebb_arena *arena, int64_t parent, const char *y
         .db = exp_master_db(f.m), .arena = arena, .err = &err, .response = &response};
     const struct ebb_doc_node *text = ebb_doc_new_string(arena, yaml_text);
     serve_http_response_init(&response);
-    enum ebb_status status = serve_submit_reveal(&r, parent, &text);
+    enum ebb_status status = serve_submit_reveal(&r, parent, layer, &text);
     *why = ebb_arena_strndup(arena, ebb_str_c(&response.body), response.body.length);
     serve_http_response_fini(&response);
     return status == EBB_OK ? text->text : NULL;
@@ -420,6 +435,16 @@ TEST(fork__has_the_secrets_of_its_parent_where_nothing_else_changes)
     assert_non_null(strstr(why, "checkpoint_storage.secret_key: ******** stands for a secret"));
     CHECK(reveal(&arena, 7, "a: {b: '********'}\n", &why) == NULL);
     CHECK_STR(reveal(&arena, 1, "description: plain\n", &why), "description: plain\n");
+    /* what a template would add changes the mapping, too */
+    static const char same[] =
+        "checkpoint_storage: {bucket: b, type: s3, secret_key: '********'}\n";
+    static const char *const layers[] = {"checkpoint_storage: {endpoint_url: 'http://evil'}\n",
+                                         "max_restarts: 1\nenvironment: {image: x}\n"};
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_OK(ebb_doc_parse_yaml(&arena, "t", layers[i], strlen(layers[i]), &layer, &err), &err);
+        CHECK((reveal(&arena, 1, same, &why) == NULL) == (i == 0));
+    }
+    layer = NULL;
     exp_db_rollback(db);
     ebb_arena_fini(&arena);
     fixture_end(&f);

@@ -289,7 +289,7 @@ static const struct ebb_doc_node *replaced(struct ebb_arena *arena, const struct
 const struct ebb_doc_node *exp_config_masked(struct ebb_arena *arena,
                                              const struct ebb_doc_node *normalized)
 {
-    const struct ebb_doc_node *mask = ebb_doc_new_string(arena, "********");
+    const struct ebb_doc_node *mask = ebb_doc_new_string(arena, EXP_CONFIG_MASK);
     const struct ebb_doc_node *out = mask ? normalized : NULL;
     for (size_t i = 0; out && i < exp_schema.count; i++)
         if (exp_schema.rows[i].flags & EBB_KEY_SECRET)

@@ -88,6 +88,7 @@ enum ebb_status exp_search_parse(struct ebb_arena *arena, const char *file_name,
                                  struct exp_searcher *searcher, struct exp_hparams *hparams,
                                  struct ebb_error *err);
 
+#define EXP_CONFIG_MASK "********"
 /* A copy of a normalised form fit for showing: passwords and secret keys read "********". */
 const struct ebb_doc_node *exp_config_masked(struct ebb_arena *arena,
                                              const struct ebb_doc_node *normalized);

@@ -125,6 +125,8 @@ void exp_alloc_kill_now(struct exp_master *m, struct exp_alloc *a)
         exp_proc_kill_group(a->proc.pid);
         exp_proc_kill(a->proc.pid);
     }
+    if (a->phase == EXP_ALLOC_PREPARING)
+        exp_jobs_leave(m->remote, a->id); /* a store may take long to fail */
     if (exp_alloc_is_start_due(a)) {
         exp_alloc_gone(a, -1);
         m->wants_turn = true;

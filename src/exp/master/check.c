@@ -1,19 +1,24 @@
 /* check.c - what requests want of stores, without stopping the loop: trying one before an experiment
- * relies on it, and fetching a checkpoint. A verdict waits here until who asked asks again. */
+ * relies on it, and fetching a checkpoint. A verdict waits here until who asked asks again. A good one
+ * holds for a while: a submission asks for two stores, which may be the same, and files are
+ * downloaded in pieces. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/heap.h"
 #include "exp/master/inner.h"
 
 #define CHECK_NS 10000000000ull
-#define KEPT_NS 60000000000ull /* a verdict nobody came back for */
+#define KEPT_NS 60000000000ull /* a verdict nobody came back for; */
+#define GOOD_NS 1000000000ull  /* a good one that was given, */
+#define READ_NS 30000000000ull /* also that a checkpoint has been fetched and proved */
 
 struct exp_check {
     char *location, *uuid, *access_key, *secret_key; /* owned: what is tried, or fetched */
     struct exp_job *job;                             /* in progress, or NULL */
     uint64_t until_ns;                               /* given up then, or forgotten */
-    bool is_late;
+    bool is_late, is_given;
     enum ebb_status status;
     struct ebb_error err;
     struct exp_check *next;
@@ -83,11 +88,17 @@ static enum ebb_status start(struct exp_master *m, struct exp_job *job, struct e
     return EBB_OK;
 }
 
-/* Takes the job, which knows where and with which keys. */
-static enum ebb_status ask(struct exp_master *m, struct exp_job *job, bool *is_pending,
-                           struct ebb_error *err)
+/* Takes the job, which knows where and with which keys. path: of what is fetched, or NULL. */
+static enum ebb_status ask(struct exp_master *m, struct exp_job *job, const char *path,
+                           bool *is_pending, struct ebb_error *err)
 {
     struct exp_check *c = find(m, job);
+    bool is_old = c != NULL && c->is_given &&
+                  (m->now_ns >= c->until_ns || (path != NULL && access(path, F_OK) != 0));
+    if (is_old) {
+        drop(m, c);
+        c = NULL;
+    }
     if (c == NULL) {
         *is_pending = true;
         enum ebb_status status = start(m, job, err);
@@ -102,8 +113,22 @@ static enum ebb_status ask(struct exp_master *m, struct exp_job *job, bool *is_p
     enum ebb_status status = c->status;
     if (status != EBB_OK)
         *err = c->err;
-    drop(m, c);
-    return status;
+    if (status != EBB_OK) {
+        drop(m, c);
+        return status;
+    }
+    if (!c->is_given || path != NULL)
+        c->until_ns = m->now_ns + (path != NULL ? READ_NS : GOOD_NS);
+    c->is_given = true;
+    return EBB_OK;
+}
+
+bool exp_check_reads(const struct exp_master *m, const char *uuid)
+{
+    for (const struct exp_check *c = m->checks; c != NULL; c = c->next)
+        if (c->uuid != NULL && strcmp(c->uuid, uuid) == 0)
+            return true;
+    return false;
 }
 
 enum ebb_status exp_master_check(struct exp_master *m, const struct exp_storage *storage,
@@ -133,7 +158,7 @@ enum ebb_status exp_master_check(struct exp_master *m, const struct exp_storage 
         exp_job_destroy(job);
         return status;
     }
-    return ask(m, job, is_pending, err);
+    return ask(m, job, NULL, is_pending, err);
 }
 
 enum ebb_status exp_master_fetch(struct exp_master *m, const char *uuid, struct ebb_str *path,
@@ -155,19 +180,17 @@ enum ebb_status exp_master_fetch(struct exp_master *m, const char *uuid, struct 
     EBB_THEN(status, exp_text_set(&job->uuid, uuid, err));
     ebb_str_add(&job->resources, row.resources != NULL ? row.resources : "");
     EBB_THEN(status, ebb_str_status(&job->resources, err));
-    bool is_remote = job->is_remote;
-    if (status == EBB_OK && is_remote && !is_staged) {
-        status = ask(m, job, is_pending, err);
-    } else {
-        exp_job_destroy(job);
-    }
     struct exp_store *store = NULL;
     EBB_THEN(status, exp_store_open_location(row.storage, NULL, NULL, &store, err));
-    if (status == EBB_OK && is_remote)
+    if (status == EBB_OK && job->is_remote)
         ebb_str_printf(path, "%s/%s/%s", m->state_dir, is_staged ? EXP_STAGING : EXP_CACHE, uuid);
     else if (status == EBB_OK)
         exp_store_path(store, uuid, path);
     exp_store_close(store);
+    EBB_THEN(status, ebb_str_status(path, err));
+    if (status == EBB_OK && job->is_remote && !is_staged)
+        return ask(m, job, ebb_str_c(path), is_pending, err);
+    exp_job_destroy(job);
     return status;
 }
 
@@ -178,6 +201,7 @@ enum ebb_status exp_check_done(struct exp_master *m, const struct exp_job *job,
     if (c == NULL)
         return EBB_OK;
     c->job = NULL;
+    m->is_trim_due |= c->uuid != NULL;
     c->status = job->status;
     c->err = job->err;
     c->until_ns = m->now_ns + KEPT_NS;
@@ -193,6 +217,7 @@ void exp_checks_turn(struct exp_master *m)
         if (m->now_ns < c->until_ns || c->is_late)
             continue;
         if (c->job == NULL) {
+            m->is_trim_due |= c->uuid != NULL;
             drop(m, c);
             continue;
         }

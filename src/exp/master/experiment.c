@@ -252,6 +252,7 @@ enum ebb_status exp_experiment_kill(struct exp_master *m, struct exp_experiment 
     for (size_t i = 0; i < e->trial_count; i++)
         if (e->trials[i] != NULL && e->trials[i]->alloc != NULL)
             exp_alloc_excuse(m, e->trials[i]->alloc, "the experiment was killed");
+    e->is_killed = true;
     return EBB_OK;
 }
 
@@ -335,9 +336,10 @@ enum ebb_status exp_experiment_settle(struct exp_master *m, struct exp_experimen
     }
     if (!exp_state_is_stopping(e->state) || e->alloc_count > 0)
         return EBB_OK;
-    if (m->options.is_reading_only && e->state != EXP_STOPPING_CANCELED)
+    bool is_given_up = e->state == EXP_STOPPING_CANCELED || e->is_killed;
+    if (m->options.is_reading_only && !is_given_up)
         return EBB_OK; /* the next master knows what it waits for */
-    if (e->state == EXP_STOPPING_CANCELED) {
+    if (is_given_up) {
         EBB_TRY(exp_uploads_cancel(m, e->id, err));
         exp_board_leave(m, e->id);
     } else if (exp_uploads_wait(m, e->id, 0) || exp_board_holds(m, e->id)) {

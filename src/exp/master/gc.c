@@ -121,8 +121,7 @@ enum ebb_status exp_gc_remove_checkpoint(struct exp_master *m, const char *uuid,
     enum ebb_status status = add_resources(m, uuid, location, &whole, err);
     EBB_THEN(status,
              exp_db_removal_add(m->db, &(struct exp_db_stored){uuid, ebb_str_c(&whole)}, err));
-    if (!exp_upload_is_busy(m, uuid)) /* else the removal waits for the upload to give up */
-        EBB_THEN(status, start_job(m, uuid, ebb_str_c(&whole), deleted_experiment, err));
+    EBB_THEN(status, start_job(m, uuid, ebb_str_c(&whole), deleted_experiment, err));
     ebb_str_fini(&whole);
     return status;
 }
@@ -322,8 +321,8 @@ enum ebb_status exp_gc_delete(struct exp_master *m, int64_t experiment, struct e
     EBB_TRY(exp_db_all(exp_db_checkpoints(m->db, EXP_DB_ID(experiment), NULL, err), &m->turn_arena,
                        &rows, &count));
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(rows[i].state, "DELETED") == 0 || exp_upload_is_busy(m, rows[i].uuid))
-            continue; /* the upload that gives up removes it */
+        if (strcmp(rows[i].state, "DELETED") == 0)
+            continue;
         EBB_TRY(exp_gc_remove_checkpoint(m, rows[i].uuid, rows[i].storage, experiment, err));
         d->pending++;
     }

@@ -143,6 +143,7 @@ struct exp_experiment { /* not ended */
     char code_uuid[EXP_UUID_TEXT]; /* a checkpoint that has them in code/; "" = none is known */
     char *error;                   /* why it failed */
     bool is_dirty, is_settling;
+    bool is_killed;            /* waits for no store any more */
     struct exp_trial *checked; /* trials that may be done */
     size_t group;              /* scratch of the scheduler */
     struct exp_experiment *next_dirty;
@@ -155,6 +156,7 @@ struct exp_upload { /* a checkpoint that is sealed on this machine and not in it
     struct exp_job *job; /* in progress, or NULL; the thread's, but for its watch */
     uint64_t retry_ns;   /* not before */
     bool is_done;        /* there; the staged copy stays while a trial may read it */
+    uint64_t done_turn;  /* since then */
     bool is_unwanted;    /* removed when its job is back */
     char error[512];     /* of the last try; "" = none */
     struct exp_upload *next;
@@ -369,7 +371,6 @@ enum ebb_status exp_uploads_cancel(struct exp_master *m, int64_t experiment, str
  * one. */
 enum ebb_status exp_upload_lost(struct exp_master *m, struct exp_trial *r, const char *uuid,
                                 struct ebb_error *err);
-bool exp_upload_is_busy(const struct exp_master *m, const char *uuid); /* a job is out */
 uint64_t exp_uploads_deadline(const struct exp_master *m); /* monotonic; UINT64_MAX = none */
 
 /* ---- boards.c: event files in remote stores ---- */
@@ -395,7 +396,8 @@ enum ebb_status exp_board_remove_job(struct exp_master *m, int64_t experiment,
 /* ---- check.c ---- */
 enum ebb_status exp_check_done(struct exp_master *m, const struct exp_job *job,
                                struct ebb_error *err);
-void exp_checks_turn(struct exp_master *m); /* those that take too long */
+void exp_checks_turn(struct exp_master *m);                         /* those that take too long */
+bool exp_check_reads(const struct exp_master *m, const char *uuid); /* it is being downloaded */
 uint64_t exp_checks_deadline(const struct exp_master *m);
 void exp_checks_free(struct exp_master *m);
 

@@ -14,7 +14,8 @@
 #include "base/thread.h"
 
 #define BATCH_MAX 64
-#define THREADS_MAX 8
+#define THREADS_MAX EXP_JOBS_REMOTE
+#define ALIKE_MAX 2 /* that ask servers, of a kind */
 
 struct exp_jobs {
     pthread_mutex_t lock;
@@ -75,12 +76,49 @@ static bool joins(const struct exp_job *a, const struct exp_job *b)
     return b->kind == EXP_JOB_PUBLISH && strcmp(a->location, b->location) == 0;
 }
 
-/* The oldest job, and with it all that can be done together. */
+/* Nobody waits for it any more: it ends at once. */
+static bool is_left(const struct exp_job *job)
+{
+    return job->kind == EXP_JOB_PREPARE && atomic_load(&job->watch.is_unwanted);
+}
+
+/* Nobody else is at the same checkpoint, and not too many do the same. */
+static bool may_begin(const struct exp_jobs *jobs, const struct exp_job *job)
+{
+    int alike = 0;
+    for (int i = 0; job->is_remote && !is_left(job) && i < THREADS_MAX; i++) {
+        const struct exp_job *other = jobs->current[i];
+        if (other == NULL)
+            continue;
+        if (job->uuid != NULL && other->uuid != NULL && strcmp(job->uuid, other->uuid) == 0)
+            return false;
+        alike += job->kind == other->kind && job->kind != EXP_JOB_CHECK;
+    }
+    return alike < ALIKE_MAX;
+}
+
+/* Is one that waits before `job` at the same checkpoint? */
+static bool is_behind(const struct exp_jobs *jobs, const struct exp_job *job)
+{
+    for (const struct exp_job *at = jobs->first; job->uuid != NULL && !is_left(job) && at != job;
+         at = at->next)
+        if (at->is_remote && at->uuid != NULL && strcmp(at->uuid, job->uuid) == 0)
+            return true;
+    return false;
+}
+
+/* The oldest job that may begin, and with it all that can be done together; NULL: none may. */
 static struct exp_job *take_batch(struct exp_jobs *jobs)
 {
-    struct exp_job *batch = jobs->first, *tail = batch;
+    struct exp_job **first = &jobs->first;
+    while (*first != NULL &&
+           !(may_begin(jobs, *first) && !((*first)->is_remote && is_behind(jobs, *first))))
+        first = &(*first)->next;
+    struct exp_job *batch = *first, *tail = batch;
     size_t count = 1;
-    jobs->first = batch->next;
+    if (batch == NULL)
+        return NULL;
+    *first = batch->next;
     batch->next = NULL;
     for (struct exp_job **at = &jobs->first; batch->kind == EXP_JOB_PUBLISH && *at != NULL;) {
         struct exp_job *job = *at;
@@ -168,6 +206,8 @@ static enum ebb_status fetch(struct exp_job *job, const struct exp_store *store)
 static enum ebb_status prepare(struct exp_job *job)
 {
     struct exp_store *store = NULL;
+    if (is_left(job))
+        return ebb_fail(&job->err, EBB_ECANCELED, "given up");
     if (job->model != NULL)
         EBB_TRY(exp_store_unpack(job->work_dir, job->model->files, job->model->count, &job->err));
     if (job->uuid == NULL)
@@ -285,11 +325,11 @@ static void *work(void *context)
     struct exp_jobs *jobs = context;
     pthread_mutex_lock(&jobs->lock);
     for (;;) {
-        while (jobs->first == NULL && !jobs->is_ending)
+        struct exp_job *batch = NULL;
+        while (!jobs->is_ending && (batch = take_batch(jobs)) == NULL)
             pthread_cond_wait(&jobs->changed, &jobs->lock);
-        if (jobs->is_ending)
+        if (batch == NULL)
             break;
-        struct exp_job *batch = take_batch(jobs);
         struct exp_job **current = jobs->current;
         while (*current != NULL)
             current++;
@@ -298,6 +338,7 @@ static void *work(void *context)
         run_batch(batch);
         pthread_mutex_lock(&jobs->lock);
         *current = NULL;
+        pthread_cond_broadcast(&jobs->changed); /* what waited for this one may begin */
         if (jobs->done_last != NULL)
             jobs->done_last->next = batch;
         else
@@ -351,6 +392,19 @@ void exp_jobs_unwant(struct exp_jobs *jobs)
 {
     pthread_mutex_lock(&jobs->lock);
     unwant(jobs);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+void exp_jobs_leave(struct exp_jobs *jobs, const char *allocation)
+{
+    pthread_mutex_lock(&jobs->lock);
+    for (int i = 0; i < THREADS_MAX; i++)
+        if (jobs->current[i] != NULL && strcmp(jobs->current[i]->allocation, allocation) == 0)
+            atomic_store(&jobs->current[i]->watch.is_unwanted, true);
+    for (struct exp_job *job = jobs->first; job != NULL; job = job->next)
+        if (strcmp(job->allocation, allocation) == 0)
+            atomic_store(&job->watch.is_unwanted, true);
+    pthread_cond_broadcast(&jobs->changed);
     pthread_mutex_unlock(&jobs->lock);
 }
 

@@ -2,7 +2,9 @@
  *
  * The loop hands out jobs and takes them back finished; a job belongs to one side at a time. Jobs
  * of kind PUBLISH that wait together and go to the same directory are done as one batch, so that
- * they share their syncs. Private to exp/master. */
+ * they share their syncs. Jobs that ask servers and name the same checkpoint are done one after the
+ * other, in their order; of a kind at most two at a time (but for CHECK, which is short), so that a
+ * store out of reach keeps no thread from the others. Private to exp/master. */
 #ifndef EBB_EXP_MASTER_JOBS_H
 #define EBB_EXP_MASTER_JOBS_H
 
@@ -53,13 +55,16 @@ struct exp_jobs;
 #define EXP_CACHE "cache"
 #define EXP_BOARDS "boards" /* which event files have not been sent */
 
+#define EXP_JOBS_REMOTE 12 /* threads that ask servers: two for each kind, and two */
 enum ebb_status exp_jobs_create(int threads, struct exp_jobs **jobs, struct ebb_error *err);
 /* Waits for the jobs in progress, which are unwanted; those waiting are dropped (recovery does them
  * again). */
 void exp_jobs_destroy(struct exp_jobs *jobs);
 int exp_jobs_fd(const struct exp_jobs *jobs); /* readable when finished jobs wait */
 void exp_jobs_add(struct exp_jobs *jobs, struct exp_job *take_job);
-void exp_jobs_unwant(struct exp_jobs *jobs);          /* all that are handed out: they end soon */
+void exp_jobs_unwant(struct exp_jobs *jobs); /* all that are handed out: they end soon */
+void exp_jobs_leave(struct exp_jobs *jobs,
+                    const char *allocation);          /* those it waits for, likewise */
 struct exp_job *exp_jobs_take(struct exp_jobs *jobs); /* a finished one, or NULL */
 size_t exp_jobs_count(const struct exp_jobs *jobs);   /* handed out and not taken back */
 struct exp_job *exp_job_create(enum exp_job_kind kind);

@@ -312,7 +312,9 @@ int exp_master_wait_ms(const struct exp_master *m)
     until = upload < until ? upload : until;
     until = board < until ? board : until;
     until = check < until ? check : until;
-    until = m->removal_ns != 0 && m->removal_ns < until ? m->removal_ns : until;
+    bool is_removing =
+        m->removal_ns == 0 || m->removals > 0; /* exp_gc_again waits for their ends */
+    until = !is_removing && m->removal_ns < until ? m->removal_ns : until;
     uint64_t left = until > now ? until - now : 0;
     wait = left < wait ? left : wait;
     return (int)(wait / 1000000u) + 1;

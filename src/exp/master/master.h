@@ -236,7 +236,7 @@ enum ebb_status exp_master_remove(struct exp_master *master, const char *uuid, c
 
 /* Can checkpoints be written to a store, read back and removed? shared_fs is tried at once; a remote
  * store is asked by a job, for at most 10 s, while the loop goes on: *is_pending, and who asked asks
- * again when told (front.checked). A verdict is given once. */
+ * again when told (front.checked). A good verdict holds for a second. */
 enum ebb_status exp_master_check(struct exp_master *master, const struct exp_storage *storage,
                                  bool *is_pending, struct ebb_error *err);
 

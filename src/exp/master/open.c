@@ -265,7 +265,7 @@ static enum ebb_status open_all(struct exp_master *m, struct ebb_error *err)
     EBB_TRY(make_directories(m, err));
     EBB_TRY(make_slots(m, err));
     EBB_TRY(exp_jobs_create(3, &m->jobs, err));
-    EBB_TRY(exp_jobs_create(4, &m->remote, err)); /* two uploads at a time, and the others */
+    EBB_TRY(exp_jobs_create(EXP_JOBS_REMOTE, &m->remote, err));
     EBB_TRY(exp_uploads_open(m, err));
     EBB_TRY(listen_on(m, err));
     snprintf(path, sizeof path, "%s/ebb.db", m->state_dir);

@@ -133,6 +133,7 @@ static bool set_up(struct child *c)
         if (setrlimit(RLIMIT_DATA, &limit) != 0)
             return false;
     }
+    (void)close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* connections to stores, which are curl's */
     c->at.stage = STAGE_EXEC;
     return true;
 }

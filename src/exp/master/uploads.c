@@ -21,6 +21,7 @@
 #define AT_A_TIME 2
 #define STAGING_BYTES ((uint64_t)20 << 30)
 #define CACHE_BYTES ((uint64_t)10 << 30)
+#define GONE ".gone" /* copies that are being removed: ".<uuid>.gone" */
 
 /* ---- opening ---- */
 
@@ -164,19 +165,39 @@ bool exp_uploads_are_full(const struct exp_master *m, const struct exp_trial *r)
     return count >= WAITING_MAX || bytes > m->options.staging_bytes;
 }
 
-bool exp_upload_is_busy(const struct exp_master *m, const char *uuid)
+/* Its last try has failed, or that of another one in the same place. */
+static bool is_doubtful(const struct exp_master *m, const struct exp_upload *upload)
 {
-    const struct exp_upload *u = find(m, uuid);
-    return u != NULL && u->job != NULL;
+    for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next)
+        if (u->error[0] != '\0' && !u->is_done && strcmp(u->location, upload->location) == 0)
+            return true;
+    return false;
+}
+
+/* The next to begin, when its time comes: new ones first. A store out of reach does not keep others
+ * waiting: only one of those that may fail again is tried at a time. NULL: none can begin. */
+static struct exp_upload *next_upload(const struct exp_master *m)
+{
+    struct exp_upload *best = NULL;
+    bool is_trying = false;
+    int running = 0;
+    for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next) {
+        running += u->job != NULL;
+        is_trying |= u->job != NULL && is_doubtful(m, u);
+    }
+    if (running >= AT_A_TIME)
+        return NULL;
+    for (struct exp_upload *u = m->uploads; u != NULL; u = u->next)
+        if (is_waiting(u) && u->job == NULL && (best == NULL || u->retry_ns < best->retry_ns) &&
+            !(is_trying && is_doubtful(m, u)))
+            best = u;
+    return best;
 }
 
 uint64_t exp_uploads_deadline(const struct exp_master *m)
 {
-    uint64_t first = UINT64_MAX;
-    for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next)
-        if (is_waiting(u) && u->job == NULL && u->retry_ns < first)
-            first = u->retry_ns;
-    return first;
+    const struct exp_upload *next = next_upload(m);
+    return next != NULL ? next->retry_ns : UINT64_MAX;
 }
 
 /* ---- a turn ---- */
@@ -202,17 +223,14 @@ static bool is_read(const struct exp_master *m, const char *uuid)
     for (size_t i = 0; i < m->alloc_count; i++)
         if (strcmp(m->allocs[i]->from.uuid, uuid) == 0)
             return true;
-    return false;
+    return exp_check_reads(m, uuid);
 }
 
-static enum ebb_status evict(struct exp_master *m, const char *place, const char *uuid,
-                             struct ebb_error *err)
+static enum ebb_status remove_later(struct exp_master *m, const char *path, struct ebb_error *err)
 {
-    char path[4096];
     struct exp_job *job = exp_job_create(EXP_JOB_REMOVE_TREE);
     if (job == NULL)
         return ebb_no_memory(err, sizeof *job);
-    snprintf(path, sizeof path, "%s/%s/%s", m->state_dir, place, uuid);
     enum ebb_status status = exp_text_set(&job->work_dir, path, err);
     if (status != EBB_OK) {
         exp_job_destroy(job);
@@ -221,6 +239,16 @@ static enum ebb_status evict(struct exp_master *m, const char *place, const char
     m->removals++;
     exp_job_later(m, job);
     return EBB_OK;
+}
+
+/* Out of sight at once: whoever wants it from now on finds nothing, not the half of it. */
+static enum ebb_status evict(struct exp_master *m, const char *place, const char *uuid,
+                             struct ebb_error *err)
+{
+    char path[4096], gone[4096 + 8];
+    snprintf(path, sizeof path, "%s/%s/%s", m->state_dir, place, uuid);
+    snprintf(gone, sizeof gone, "%s/%s/.%s" GONE, m->state_dir, place, uuid);
+    return remove_later(m, rename(path, gone) == 0 ? gone : path, err);
 }
 
 /* The staged copy of one that is in its store becomes the cached one. */
@@ -238,7 +266,8 @@ static enum ebb_status retire(struct exp_master *m, const char *uuid, struct ebb
 struct cached {
     char uuid[EXP_UUID_TEXT];
     int64_t bytes;
-    bool is_over; /* its row does not say ACTIVE or ERROR: nobody deals with it any more */
+    bool is_known; /* there is a row of it */
+    bool is_over;  /* which does not say ACTIVE or ERROR: nobody deals with it any more */
     struct timespec used;
 };
 
@@ -270,7 +299,8 @@ static enum ebb_status list_cache(struct exp_master *m, const char *path, struct
         if (status != EBB_OK)
             break;
         struct cached *one = &(*list)[(*count)++];
-        *one = (struct cached){.bytes = is_known ? row.size : INT64_MAX / 2, .used = st.st_mtim};
+        *one = (struct cached){
+            .bytes = is_known ? row.size : 0, .is_known = is_known, .used = st.st_mtim};
         one->is_over =
             !is_known || strcmp(row.state, "COMPLETED") == 0 || strcmp(row.state, "DELETED") == 0;
         memcpy(one->uuid, e->d_name, sizeof one->uuid);
@@ -279,7 +309,8 @@ static enum ebb_status list_cache(struct exp_master *m, const char *path, struct
     return status;
 }
 
-/* Above its limit the cache loses what was not used for longest, except what is being read. */
+/* Above its limit the cache loses what was not used for longest, except what is being read; and what
+ * no row knows. */
 static enum ebb_status trim(struct exp_master *m, struct ebb_error *err)
 {
     char path[4096];
@@ -292,8 +323,8 @@ static enum ebb_status trim(struct exp_master *m, struct ebb_error *err)
         qsort(list, count, sizeof *list, by_use);
     for (size_t i = 0; i < count; i++)
         bytes += (uint64_t)list[i].bytes;
-    for (size_t i = 0; status == EBB_OK && i < count && bytes > m->options.cache_bytes; i++)
-        if (!is_read(m, list[i].uuid)) {
+    for (size_t i = 0; status == EBB_OK && i < count; i++)
+        if ((bytes > m->options.cache_bytes || !list[i].is_known) && !is_read(m, list[i].uuid)) {
             bytes -= (uint64_t)list[i].bytes;
             status = evict(m, EXP_CACHE, list[i].uuid, err);
         }
@@ -303,22 +334,19 @@ static enum ebb_status trim(struct exp_master *m, struct ebb_error *err)
 
 enum ebb_status exp_uploads_turn(struct exp_master *m, struct ebb_error *err)
 {
-    int running = 0;
     if (m->options.is_reading_only)
         return EBB_OK;
-    for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next)
-        running += u->job != NULL;
     for (struct exp_upload *u = m->uploads, *next; u != NULL; u = next) {
         next = u->next;
-        if (u->is_done && !is_read(m, u->uuid)) {
+        /* Not before the commit that says so: a master killed in between needs the staged copy. */
+        if (u->is_done && u->done_turn != m->turns && !is_read(m, u->uuid)) {
             EBB_TRY(retire(m, u->uuid, err));
             drop(m, u);
-        } else if (is_waiting(u) && u->job == NULL && running < AT_A_TIME && !m->is_closing &&
-                   u->retry_ns <= m->now_ns) {
-            EBB_TRY(start(m, u, err));
-            running++;
         }
     }
+    for (struct exp_upload *u;
+         !m->is_closing && (u = next_upload(m)) != NULL && u->retry_ns <= m->now_ns;)
+        EBB_TRY(start(m, u, err));
     for (size_t i = 0; i < m->alloc_count; i++) {
         struct exp_alloc *a = m->allocs[i];
         if (a->is_held && a->conn != NULL && a->phase == EXP_ALLOC_TALKING && !a->is_kill_due)
@@ -348,6 +376,27 @@ static enum ebb_status clear_staging(struct exp_master *m, struct ebb_error *err
     return status;
 }
 
+/* What a master that was killed had begun to fetch, or to remove. */
+static enum ebb_status clear_halves(struct exp_master *m, const char *place, struct ebb_error *err)
+{
+    char path[4096];
+    bool is_cache = strcmp(place, EXP_CACHE) == 0;
+    enum ebb_status status = EBB_OK;
+    snprintf(path, sizeof path, "%s/%s", m->state_dir, place);
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir != NULL && status == EBB_OK && (e = readdir(dir)) != NULL;) {
+        size_t n = strlen(e->d_name), k = strlen(GONE);
+        bool is_gone = n > k && strcmp(e->d_name + n - k, GONE) == 0;
+        if (e->d_name[0] != '.' || n < EXP_UUID_TEXT || !(is_cache || is_gone))
+            continue;
+        snprintf(path, sizeof path, "%s/%s/%.300s", m->state_dir, place, e->d_name);
+        status = remove_later(m, path, err);
+    }
+    if (dir != NULL)
+        closedir(dir);
+    return status;
+}
+
 enum ebb_status exp_uploads_recover(struct exp_master *m, struct ebb_error *err)
 {
     struct exp_db_checkpoint *rows = NULL;
@@ -366,8 +415,11 @@ enum ebb_status exp_uploads_recover(struct exp_master *m, struct ebb_error *err)
     }
     ebb_arena_fini(&arena);
     m->is_trim_due = true;
-    if (!m->options.is_reading_only)
-        EBB_THEN(status, clear_staging(m, err));
+    if (m->options.is_reading_only)
+        return status;
+    EBB_THEN(status, clear_halves(m, EXP_STAGING, err));
+    EBB_THEN(status, clear_halves(m, EXP_CACHE, err));
+    EBB_THEN(status, clear_staging(m, err));
     return status;
 }
 
@@ -377,6 +429,7 @@ static enum ebb_status arrived(struct exp_master *m, struct exp_upload *u, struc
 {
     uint64_t pointer = 0;
     u->is_done = true;
+    u->done_turn = m->turns;
     m->wants_turn = m->is_schedule_due = true;
     EBB_TRY(exp_db_checkpoint_set_state(
         m->db, &(struct exp_db_checkpoint_state){u->uuid, "COMPLETED"}, err));
@@ -395,10 +448,9 @@ enum ebb_status exp_upload_job_done(struct exp_master *m, const struct exp_job *
     if (u == NULL)
         return EBB_OK;
     u->job = NULL;
-    if (u->is_unwanted) { /* its removal has waited */
-        enum ebb_status status = exp_gc_remove_checkpoint(m, u->uuid, u->location, 0, err);
+    if (u->is_unwanted) { /* its removal comes next */
         drop(m, u);
-        return status;
+        return EBB_OK;
     }
     if (job->status == EBB_OK)
         return arrived(m, u, err);
@@ -415,17 +467,17 @@ enum ebb_status exp_upload_job_done(struct exp_master *m, const struct exp_job *
 
 /* ---- giving up ---- */
 
-/* Its row is dealt with; its copies go, here and there, when nobody writes to them any more. */
+/* Its row is dealt with; its copies go, here and there, when its job has given up (jobs.h). */
 static enum ebb_status discard(struct exp_master *m, struct exp_upload *u, struct ebb_error *err)
 {
-    if (u->job != NULL) {
-        u->is_unwanted = true;
-        atomic_store(&u->job->watch.is_unwanted, true);
+    EBB_TRY(exp_gc_remove_checkpoint(m, u->uuid, u->location, 0, err));
+    if (u->job == NULL) {
+        drop(m, u);
         return EBB_OK;
     }
-    enum ebb_status status = exp_gc_remove_checkpoint(m, u->uuid, u->location, 0, err);
-    drop(m, u);
-    return status;
+    u->is_unwanted = true;
+    atomic_store(&u->job->watch.is_unwanted, true);
+    return EBB_OK;
 }
 
 enum ebb_status exp_uploads_cancel(struct exp_master *m, int64_t experiment, struct ebb_error *err)

@@ -10,6 +10,7 @@
 #include "base/file.h"
 
 #define FACT "aws keys"
+#define SOURCE "aws keys come from a service"
 #define EARLY_S 300.0
 #define ASK_MS 2000
 #define PROFILE_FILE_MAX ((size_t)1 << 20)
@@ -143,6 +144,7 @@ static bool read_keys(struct exp_remote *r, const struct exp_http_answer *answer
         snprintf(fact, sizeof fact, "%s\n%s\n%s", access, secret, token);
         double left = until(ebb_doc_string(root, "Expiration", "")) - EARLY_S;
         exp_net_learn(r->store->net, FACT, fact, left > 1 ? left : 1);
+        exp_net_learn(r->store->net, SOURCE, "yes", 0);
     }
     ebb_arena_fini(&arena);
     return is_good;
@@ -230,6 +232,9 @@ enum ebb_status exp_aws_keys(struct exp_remote *r, struct exp_aws_keys *keys, st
     exp_http_answer_init(&answer);
     bool is_found = from_container(r, &answer, keys) || from_machine(r, &answer, keys);
     exp_http_answer_fini(&answer);
+    char ignored[8];
+    if (!is_found && exp_net_recall(r->store->net, SOURCE, ignored, sizeof ignored))
+        return ebb_fail(err, EBB_EIO, "s3: the metadata service that gave keys gives none now");
     return is_found ? EBB_OK
                     : ebb_fail(err, EBB_EINPUT,
                                "no keys: checkpoint_storage has no access_key and secret_key, "

@@ -14,7 +14,8 @@ struct exp_aws_keys {
 
 /* Those of the store; else of the environment; else of the profile file; else of the container's or
  * the machine's metadata service (tokens of version 2 first), which are remembered until 5 minutes
- * before they end. EBB_EINPUT: nobody has any; err says who was asked. */
+ * before they end. EBB_EINPUT: nobody has any; err says who was asked. EBB_EIO: a service that gave
+ * some does not answer now. */
 enum ebb_status exp_aws_keys(struct exp_remote *r, struct exp_aws_keys *keys,
                              struct ebb_error *err);
 void exp_aws_forget(struct exp_remote *r); /* what services gave: it does not work any more */

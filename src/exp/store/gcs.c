@@ -146,8 +146,9 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
         blame(c, EBB_EIO, err);
         return EXP_AGAIN;
     }
-    if (status / 100 == 2 || (status == 404 && c->allows_missing) ||
-        (status == 308 && c->allows_more) || (status == 499 && c->allows_missing))
+    bool is_missing =
+        status == 404 || status == 410 || status == 499; /* 499: a session has ended */
+    if (status / 100 == 2 || (is_missing && c->allows_missing) || (status == 308 && c->allows_more))
         return EXP_DONE;
     exp_gcs_explain(answer, err);
     bool is_gone = c->allows_more && (status == 404 || status == 410); /* the session */
@@ -307,7 +308,9 @@ static int64_t received(const struct exp_http_answer *a)
     if (!exp_http_header(a, "range", range, sizeof range))
         return 0;
     const char *dash = strchr(range, '-');
-    return dash != NULL && ebb_parse_u64(dash + 1, &last) ? (int64_t)last + 1 : 0;
+    if (dash == NULL || !ebb_parse_u64(dash + 1, &last))
+        return 0;
+    return last < INT64_MAX ? (int64_t)last + 1 : INT64_MAX; /* H1 */
 }
 
 struct session {

@@ -37,7 +37,8 @@ static enum ebb_status read_token(struct exp_remote *r, const struct exp_http_an
                              NULL);
     const char *text = ebb_doc_string(root, "access_token", "");
     if (answer->status != 200 || text[0] == '\0' || strlen(text) >= EXP_TOKEN) {
-        status = ebb_fail(err, EBB_EIO, "gcs: %s gives no token: %d %s: %s", where, answer->status,
+        status = ebb_fail(err, exp_http_is_passing(answer->status) ? EBB_EIO : EBB_EINPUT,
+                          "gcs: %s gives no token: %d %s: %s", where, answer->status,
                           ebb_doc_string(root, "error", ""),
                           ebb_doc_string(root, "error_description", ""));
     } else {

@@ -29,6 +29,7 @@ struct call {
     struct exp_range *range;
     bool allows_missing, is_sent_on; /* 404; 307 to a data node */
     unsigned asked;                  /* name nodes that sent us on */
+    unsigned node;                   /* that the last try asked */
     struct exp_http_answer answer;
     struct ebb_str url;
 };
@@ -66,18 +67,21 @@ static unsigned good_node(const struct exp_store *s)
     return (unsigned)node % node_count(s);
 }
 
-static void next_node(const struct exp_store *s)
+/* Unless another thread, which has asked the same one, has found that out before. */
+static void next_node(const struct exp_store *s, unsigned node)
 {
     char key[1024], text[16];
+    if (good_node(s) != node)
+        return;
     fact_key(s, key, sizeof key);
-    snprintf(text, sizeof text, "%u", (good_node(s) + 1) % node_count(s));
+    snprintf(text, sizeof text, "%u", (node + 1) % node_count(s));
     exp_net_learn(s->net, key, text, 0);
 }
 
-static void add_node(const struct exp_store *s, struct ebb_str *out)
+static void add_node(const struct exp_store *s, unsigned node, struct ebb_str *out)
 {
     const char *at = s->endpoint;
-    for (unsigned i = good_node(s); i > 0; i--)
+    for (unsigned i = node; i > 0; i--)
         at += strcspn(at, ";") + 1;
     at += strspn(at, " ");
     size_t n = strcspn(at, "; ");
@@ -127,7 +131,8 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
     if (c->location != NULL) {
         ebb_str_add(&c->url, c->location);
     } else {
-        add_node(c->r->store, &c->url);
+        c->node = good_node(c->r->store);
+        add_node(c->r->store, c->node, &c->url);
         ebb_str_add(&c->url, "/webhdfs/v1");
         exp_url_escape(&c->url, c->path, true);
         ebb_str_printf(&c->url, "?%s", c->op);
@@ -187,7 +192,7 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
     if (answer == NULL) {
         blame(c, err->status, err);
         if (c->location == NULL)
-            next_node(c->r->store);
+            next_node(c->r->store, c->node);
         c->asked++;
         return has_others ? EXP_OTHER : EXP_AGAIN;
     }
@@ -201,7 +206,8 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
         strcmp(exception, "StandbyException") == 0 || strcmp(exception, "RetriableException") == 0;
     if (!is_standby)
         return exp_http_is_passing(status) ? EXP_AGAIN : EXP_NEVER;
-    next_node(c->r->store);
+    if (c->location == NULL)
+        next_node(c->r->store, c->node);
     c->asked++;
     return has_others ? EXP_OTHER : EXP_AGAIN;
 }
@@ -265,7 +271,7 @@ static enum ebb_status move_bytes(struct exp_remote *r, const char *method, cons
                                   struct exp_range *range, int tried, bool *is_again,
                                   struct ebb_error *err)
 {
-    char location[2048] = "";
+    char location[8192] = ""; /* three bytes for each of a name, twice */
     *is_again = false;
     struct call c = {.r = r,
                      .method = method,

@@ -74,7 +74,8 @@ enum exp_verdict {
 };
 
 struct exp_exchange {
-    /* Fill the request: anew for each try, since signatures carry the time. */
+    /* Fill the request: anew for each try, since signatures carry the time. EBB_EIO: what it needs
+     * (a token) may be there a moment later. */
     enum ebb_status (*make)(void *context, struct exp_http_request *request, struct ebb_error *err);
     /* err is filled unless EXP_DONE: it names what was asked of whom. answer NULL: there was none,
      * and err says why. */

@@ -367,6 +367,22 @@ static enum ebb_status get_open(struct exp_remote *r, const char *uuid, const ch
     return status;
 }
 
+/* Into base/name, which is empty then. */
+static enum ebb_status get_into(struct exp_remote *r, const char *uuid, const char *resources,
+                                int base, const char *name, struct ebb_error *err)
+{
+    int fd = -1;
+    EBB_TRY(exp_tree_remove(base, name, err)); /* left by one who was killed */
+    if (mkdirat(base, name, 0755) != 0 ||
+        (fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        return ebb_fail(err, EBB_EIO, "cannot make %s: %s", name, strerror(errno));
+    if (r->watch != NULL)
+        atomic_store(&r->watch->bytes, 0);
+    enum ebb_status status = get_open(r, uuid, resources, fd, err);
+    close(fd);
+    return status;
+}
+
 enum ebb_status exp_store_fetch(const struct exp_store *store, const char *uuid,
                                 const char *resources, const char *directory,
                                 struct exp_store_watch *watch, struct ebb_error *err)
@@ -375,27 +391,24 @@ enum ebb_status exp_store_fetch(const struct exp_store *store, const char *uuid,
     char name[64];
     EBB_TRY(exp_net_http(store->net, &r.http, err));
     EBB_TRY(ebb_file_mkdirs(directory, err));
-    int base = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+    int base = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (base < 0)
         return ebb_fail(err, EBB_EIO, "cannot open %s: %s", directory, strerror(errno));
     snprintf(name, sizeof name, ".%s.tmp", uuid);
-    enum ebb_status status = exp_tree_remove(base, name, err); /* left by one who was killed */
-    if (status == EBB_OK &&
-        (mkdirat(base, name, 0755) != 0 ||
-         (fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0))
-        status = ebb_fail(err, EBB_EIO, "cannot make %s/%s: %s", directory, name, strerror(errno));
-    EBB_THEN(status, get_open(&r, uuid, resources, fd, err));
-    if (status == EBB_OK && renameat(base, name, base, uuid) != 0)
+    enum ebb_status status = get_into(&r, uuid, resources, base, name, err);
+    if (status == EBB_ECORRUPT) /* the manifest itself may have arrived damaged: once more */
+        status = get_into(&r, uuid, resources, base, name, err);
+    if (status == EBB_OK && renameat(base, name, base, uuid) != 0 &&
+        faccessat(base, uuid, F_OK, AT_SYMLINK_NOFOLLOW) != 0) /* else somebody was quicker */
         status =
             ebb_fail(err, EBB_EIO, "cannot rename to %s/%s: %s", directory, uuid, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    if (status != EBB_OK)
-        (void)exp_tree_remove(base, name, NULL);
+    (void)exp_tree_remove(base, name, NULL);
     close(base);
     if (status != EBB_OK) {
         struct ebb_str where = {0};
         store->driver->remote->address(store, uuid, &where);
+        /* Keys that nobody gives and certificates that have ended may be there again later. */
+        status = status == EBB_EINPUT ? EBB_EIO : status;
         status = ebb_context(err, status, "checkpoint %s", ebb_str_c(&where));
         ebb_str_fini(&where);
     }

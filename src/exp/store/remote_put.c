@@ -210,11 +210,14 @@ static bool is_large(const struct exp_remote *r, const struct exp_tree_entry *e)
 
 static enum ebb_status put_named(struct batch *b, const char *path, struct ebb_error *err)
 {
-    for (size_t i = 0; i < b->tree->count; i++)
-        if (strcmp(b->tree->entries[i].path, path) == 0)
-            return exp_journal_is_done(b->r->journal, path)
-                       ? EBB_OK
-                       : put_entry(b, &b->tree->entries[i], err);
+    for (size_t i = 0; i < b->tree->count; i++) {
+        const struct exp_tree_entry *e = &b->tree->entries[i];
+        if (strcmp(e->path, path) != 0)
+            continue;
+        if (exp_journal_is_done(b->r->journal, path))
+            return EBB_OK;
+        return is_large(b->r, e) ? put_large(b, e, err) : put_entry(b, e, err);
+    }
     return ebb_fail(err, EBB_ECORRUPT, "the staged copy has no %s", path);
 }
 
@@ -236,7 +239,7 @@ static enum ebb_status put_files(struct batch *b, size_t *files, struct ebb_erro
     EBB_TRY(run(b, WAYS_FILES, count, put_one, err));
     for (size_t i = 0; i < b->tree->count; i++) {
         const struct exp_tree_entry *e = &b->tree->entries[i];
-        if (!is_large(b->r, e))
+        if (!is_large(b->r, e) || is_last(e->path))
             continue;
         if (exp_journal_is_done(b->r->journal, e->path))
             count_sent(b->r, e->bytes);

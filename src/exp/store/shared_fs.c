@@ -12,6 +12,7 @@
 #include "base/heap.h"
 #include "base/json.h"
 #include "base/manifest.h"
+#include "base/utf8.h"
 #include "exp/store/driver.h"
 
 #define NAME_MAX_BYTES 48 /* ".<uuid>.tmp" */
@@ -181,6 +182,32 @@ static enum ebb_status add_code(int dir, int twin, const struct exp_store_item *
     return status;
 }
 
+/* What cannot be named in the manifest, or not be read back by it, is refused now and not at the
+ * restart that needs it. */
+static enum ebb_status check_names(const struct exp_tree *tree, struct ebb_error *err)
+{
+    for (size_t i = 0; i < tree->count; i++) {
+        const char *path = tree->entries[i].path, *at = path, *end = path + strlen(path);
+        char plain[1032];
+        bool is_directory = end[-1] == '/';
+        snprintf(plain, sizeof plain, "%.*s", (int)(end - path) - is_directory, path);
+        for (size_t n; at < end && (n = ebb_utf8_length(at, end)) > 0;)
+            at += n;
+        if (at == end && end - path <= 1024 && exp_store_is_safe_path(plain))
+            continue;
+        struct ebb_str shown = {0};
+        for (const char *c = path; c < end && shown.length < 200; c++)
+            ebb_str_addc(&shown, *c >= 0x20 && *c < 0x7f ? *c : '?');
+        ebb_fail(err, EBB_EINPUT,
+                 "the checkpoint has a file \"%s\": names are UTF-8 without control characters, at "
+                 "most 1024 bytes with their directories",
+                 ebb_str_c(&shown));
+        ebb_str_fini(&shown);
+        return EBB_EINPUT;
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status seal_open(int dir, int twin, struct exp_store_item *item,
                                  struct ebb_error *err)
 {
@@ -191,9 +218,14 @@ static enum ebb_status seal_open(int dir, int twin, struct exp_store_item *item,
     EBB_TRY(exp_tree_flatten(dir, err));
     EBB_TRY(write_metadata(dir, item, err));
     EBB_TRY(exp_tree_read(&tree, dir, true, err));
-    enum ebb_status status = write_manifest(dir, item->uuid, &tree, err);
+    enum ebb_status status = check_names(&tree, err);
+    EBB_THEN(status, write_manifest(dir, item->uuid, &tree, err));
     if (status == EBB_OK && fstatat(dir, "manifest.json", &st, AT_SYMLINK_NOFOLLOW) != 0)
         status = fail(err, "cannot look at", "manifest.json");
+    if (status == EBB_OK && (size_t)st.st_size > METADATA_MAX) /* it could not be read back */
+        status = ebb_fail(err, EBB_EINPUT,
+                          "the checkpoint has %zu files: manifest.json is larger than 16 MiB",
+                          tree.count);
     EBB_THEN(status, list_resources(&tree, st.st_size, item, err));
     exp_tree_fini(&tree);
     return status;

@@ -47,6 +47,17 @@ static void pause_ms(const atomic_bool *is_unwanted, int ms)
     }
 }
 
+/* "Sun, 06 Nov 1994 08:49:37 GMT": seconds from now, 0 when it is over. */
+static bool parse_date(const char *text, uint64_t *seconds)
+{
+    struct tm parts = {0};
+    if (strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &parts) == NULL)
+        return false;
+    time_t then = timegm(&parts), now = time(NULL);
+    *seconds = then > now ? (uint64_t)(then - now) : 0;
+    return true;
+}
+
 /* 0.5 s, 1 s, 2 s, 4 s, each between half and all of it, or what the server asks for. */
 static int wait_ms(int tried, const struct exp_http_answer *answer)
 {
@@ -54,7 +65,7 @@ static int wait_ms(int tried, const struct exp_http_answer *answer)
     uint32_t random = 0;
     if (answer != NULL && exp_http_header(answer, "retry-after", text, sizeof text)) {
         uint64_t seconds = 0;
-        if (ebb_parse_u64(text, &seconds)) /* a date is not worth a reader: our own wait then */
+        if (ebb_parse_u64(text, &seconds) || parse_date(text, &seconds))
             return seconds > WAIT_MAX_MS / 1000 ? WAIT_MAX_MS : (int)seconds * 1000;
     }
     int all = FIRST_MS << (tried < 6 ? tried : 6);
@@ -83,6 +94,10 @@ enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchan
         struct exp_http_request request = {.fd = -1, .is_unwanted = x->is_unwanted};
         struct ebb_error why = {.status = EBB_EIO};
         enum ebb_status made = x->make(x->context, &request, err);
+        if (made == EBB_EIO && !is_set(x->is_unwanted) && ++tried < tries) {
+            pause_ms(x->is_unwanted, wait_ms(tried - 1, NULL)); /* a token, keys: may come yet */
+            continue;
+        }
         if (made != EBB_OK) {
             exp_http_clean(err);
             return made;
