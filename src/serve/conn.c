@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -367,8 +368,12 @@ static enum ebb_status read_requests(struct serve *s, struct serve_conn *c, stru
     struct serve_http_message message;
     size_t left;
     const char *at;
+    c->has_more = false;
     while (!c->wire.is_dead && c->waiting == NULL && !c->is_apart && !c->is_later &&
            !c->is_sending && (at = ebb_wire_at(&c->wire, &left), left > 0)) {
+        c->has_more = ebb_wire_has_out(&c->wire);
+        if (c->has_more) /* one after the other: a turn answers one request of each */
+            return EBB_OK;
         enum serve_http_result result = serve_http_read_request(at, left, &message);
         if (result == SERVE_HTTP_BAD) {
             serve_conn_refuse(c, message.status, serve_http_complaint(message.status));
@@ -499,6 +504,17 @@ static enum ebb_status hear_checked(void *context, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* What was sent before answers had left. */
+static enum ebb_status hear_more(struct serve *s, struct ebb_error *err)
+{
+    uint64_t count;
+    (void)!read(s->more_fd, &count, sizeof count);
+    for (size_t i = 0; i < s->conn_count; i++)
+        if (s->conns[i]->has_more)
+            EBB_TRY(readable(s, s->conns[i], err));
+    return EBB_OK;
+}
+
 static enum ebb_status hear(void *context, struct ebb_error *err)
 {
     struct serve *s = context;
@@ -508,6 +524,10 @@ static enum ebb_status hear(void *context, struct ebb_error *err)
         int fd = events[i].data.fd;
         if (s->listener != NULL && fd == serve_listener_fd(s->listener)) {
             serve_listener_accept(s);
+            continue;
+        }
+        if (fd == s->more_fd) {
+            EBB_TRY(hear_more(s, err));
             continue;
         }
         struct serve_apart *apart = s->apart != NULL && fd == serve_apart_fd(s->apart) ? s->apart
@@ -589,6 +609,8 @@ static void flush_all(struct serve *s)
             ebb_wire_flush(&c->wire, s->epoll_fd);
         c->wire.is_broken |=
             c->is_stream && c->wire.out.length + c->wire.sealed.length > STREAM_MAX;
+        if (c->has_more && !ebb_wire_has_out(&c->wire))
+            (void)!write(s->more_fd, &(uint64_t){1}, 8);
         if (is_over(s, c))
             close_conn(s, c);
     }
@@ -703,6 +725,7 @@ static void end(void *context)
     serve_apart_close(s->apart);
     serve_apart_close(s->slow);
     serve_listener_close(s->listener);
+    close(s->more_fd);
     close(s->epoll_fd);
     ebb_free(s->conns);
     ebb_free(s);
@@ -716,7 +739,10 @@ enum ebb_status serve_open(const struct exp_master_options *options, struct exp_
     struct serve *s = ebb_calloc(1, sizeof *s);
     enum ebb_status status = s == NULL ? ebb_no_memory(err, sizeof *s) : EBB_OK;
     if (status == EBB_OK) {
-        *s = (struct serve){.m = m, .epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
+        *s = (struct serve){.m = m,
+                            .epoll_fd = epoll_create1(EPOLL_CLOEXEC),
+                            .more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+        struct epoll_event more = {.events = EPOLLIN, .data.fd = s->more_fd};
         struct exp_master_front front = {.context = s,
                                          .fd = s->epoll_fd,
                                          .take = take,
@@ -726,9 +752,11 @@ enum ebb_status serve_open(const struct exp_master_options *options, struct exp_
                                          .refuse = refuse_all,
                                          .deadline = deadline,
                                          .close = end};
-        status = s->epoll_fd < 0 ? ebb_fail(err, EBB_EIO, "serve: epoll: %s", strerror(errno))
-                                 : exp_master_set_front(m, &front, err);
+        status = epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->more_fd, &more) != 0
+                     ? ebb_fail(err, EBB_EIO, "serve: epoll: %s", strerror(errno))
+                     : exp_master_set_front(m, &front, err);
         if (status != EBB_OK) {
+            close(s->more_fd);
             close(s->epoll_fd);
             ebb_free(s);
         }

@@ -19,6 +19,7 @@ struct serve_conn {
     uint64_t number;   /* never given twice: what comes late finds its connection by it */
     bool is_tcp;       /* else master.sock */
     bool is_handling;  /* bytes of this turn are not dealt with */
+    bool has_more;     /* requests that wait until the answer before them has left */
     bool is_unread;    /* refused before all of its message had come */
     bool is_leaving;   /* ... and what comes is thrown away until due_ns */
     bool is_passed;    /* who sends the message at hand was looked at */
@@ -54,7 +55,7 @@ struct serve_link { /* of ebb ui: good once, for a minute */
 
 struct serve {
     struct exp_master *m;
-    int epoll_fd;
+    int epoll_fd, more_fd; /* more_fd: readable when some connection has_more */
     struct serve_conn **conns;
     size_t conn_count, conn_capacity, tcp_count;
     uint64_t numbers;

@@ -698,6 +698,42 @@ TEST(slow_body__of_a_stranger_has_an_end)
     fixture_end(&f);
 }
 
+static size_t count_answers(void)
+{
+    size_t n = 0;
+    for (const char *at = heard; (at = strstr(at, "HTTP/1.1 404")) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* However many come at once: nobody has a turn for himself. */
+TEST(requests_of_one_peer__are_answered_turn_by_turn)
+{
+    enum { MANY = 60 };
+    static char all[MANY * 64], one[256];
+    size_t n = 0, before = 0;
+    begin();
+    spell(one, sizeof one, "GET /none HTTP/1.1\r\n" HOST "\r\n");
+    for (int i = 0; i < MANY; i++)
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s", one);
+    int fd = dial();
+    assert_int_equal(send(fd, all, n, MSG_NOSIGNAL), (ssize_t)n);
+    heard_length = 0;
+    heard[0] = '\0';
+    for (int i = 0; i < 5000 && before < MANY; i++) {
+        exp_master_turn(f.m, 2);
+        ssize_t k = recv(fd, heard + heard_length, sizeof heard - 1 - heard_length, MSG_DONTWAIT);
+        heard_length += k > 0 ? (size_t)k : 0;
+        heard[heard_length] = '\0';
+        size_t now = count_answers();
+        CHECK(now <= before + 1);
+        before = now;
+    }
+    CHECK_EQ(before, MANY);
+    close(fd);
+    fixture_end(&f);
+}
+
 TEST(chatter_while_waiting__has_an_end)
 {
     static char noise[1 << 16];
