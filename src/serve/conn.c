@@ -229,15 +229,29 @@ static enum ebb_status put_apart(struct serve_conn *c, const struct serve_http_r
     return EBB_OK;
 }
 
+/* A stream begins for those who are answered otherwise, too (S3). */
+static enum ebb_status begin_stream(struct serve *s, struct serve_conn *c,
+                                    const struct serve_http_message *m,
+                                    const struct serve_http_request *request, struct ebb_error *err)
+{
+    struct serve_http_response response;
+    serve_http_response_init(&response);
+    enum ebb_status status = serve_rest_greet(s->m, request, &response, err);
+    if (status == EBB_OK)
+        serve_stream_begin(s, c, request->target, m->last_event);
+    else if (status == SERVE_REFUSED)
+        serve_conn_answer(c, &response);
+    serve_http_response_fini(&response);
+    return status == SERVE_REFUSED ? EBB_OK : status;
+}
+
 static enum ebb_status handle_rest(struct serve *s, struct serve_conn *c,
                                    const struct serve_http_message *m,
                                    const struct serve_http_request *request, struct ebb_error *err)
 {
     unsigned threads = is_stalled(s) ? 0 : serve_rest_is_apart(request);
-    if (m->wants_stream && !c->is_head && serve_rest_is_events(request)) {
-        serve_stream_begin(s, c, request->target, m->last_event);
-        return EBB_OK;
-    }
+    if (m->wants_stream && !c->is_head && serve_rest_is_events(request))
+        return begin_stream(s, c, m, request, err);
     return threads != 0 ? put_apart(c, request, (threads & SERVE_SLOW) != 0, err)
                         : handle(s, c, request, false, err);
 }

@@ -290,6 +290,21 @@ static enum ebb_status handle(struct serve_rest *r)
     return ebb_str_status(&r->response->body, r->err);
 }
 
+enum ebb_status serve_rest_greet(struct exp_master *m, const struct serve_http_request *request,
+                                 struct serve_http_response *response, struct ebb_error *err)
+{
+    struct ebb_arena arena = {0};
+    struct serve_rest r = {.info = exp_master_info(m),
+                           .db = exp_master_db(m),
+                           .request = request,
+                           .response = response,
+                           .arena = &arena,
+                           .err = err};
+    enum ebb_status status = serve_need_user(&r);
+    ebb_arena_fini(&arena);
+    return status;
+}
+
 enum ebb_status serve_rest_handle(struct exp_master *m, const struct serve_http_request *request,
                                   struct serve_http_response *response, struct ebb_error *err)
 {

@@ -64,6 +64,9 @@ const struct serve_route *serve_route_at(size_t index);
 
 /* The master is stalled, and this is not the question whether it is. */
 bool serve_rest_must_wait(const struct exp_master *m, const struct serve_http_request *request);
+/* SERVE_REFUSED and why: who asks is nobody who may. */
+enum ebb_status serve_rest_greet(struct exp_master *m, const struct serve_http_request *request,
+                                 struct serve_http_response *response, struct ebb_error *err);
 /* EBB_OK: response filled, also with an error of the request. Otherwise the turn has failed. */
 enum ebb_status serve_rest_handle(struct exp_master *m, const struct serve_http_request *request,
                                   struct serve_http_response *response, struct ebb_error *err);

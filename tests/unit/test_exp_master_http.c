@@ -297,8 +297,15 @@ static int listen_to_stream(const char *dir)
 {
     static const char request[] =
         "GET /api/v1/events HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n";
+    static const char unknown[] = "GET /events HTTP/1.1\r\nX-Ebb-User: nobody\r\nConnection: "
+                                  "close\r\nAccept: text/event-stream\r\n\r\n";
     int fd = dial(dir);
     size_t have = 0;
+    WANT(fd >= 0 && send(fd, unknown, sizeof unknown - 1, 0) > 0);
+    ssize_t first = recv(fd, answer, sizeof answer - 1, 0);
+    WANT(first > 12 && strncmp(answer, "HTTP/1.1 401", 12) == 0);
+    close(fd);
+    fd = dial(dir);
     WANT(fd >= 0 && send(fd, request, sizeof request - 1, 0) > 0);
     char *body =
         fixture_body(fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""), true);
