@@ -175,6 +175,50 @@ timeout 300 "$ebb" run --resume "$id" --no-charts > run.txt 2>&1 || fail "run: $
 [ "$(states "$id")" = "['COMPLETED']" ] && [ "$(restarts "$id")" = 0 ] && [ -z "$(ls state/staging)" ] || fail "states: $(states "$id")"
 ok "Ctrl-C in an outage leaves the rest to the next master"
 
+# ---- staged copies that are damaged or gone before the store is back: never COMPLETED and wrong; made again, and it ends
+last_id() { "$ebb" experiment list --all --json | field "max(e['id'] for e in x['experiments'])"; }
+staged() { [ "$(ls state/staging | grep -c '^[0-9a-f-]*$')" = 2 ]; }
+flip() { /usr/bin/python3 -c "
+import sys
+with open(sys.argv[1], 'r+b') as f: f.seek(500); b = f.read(1); f.seek(500); f.write(bytes([b[0] ^ 1]))" "$1"; }
+for size in 1000 12000000; do # proved before it goes, and before its manifest does
+    make_experiment exp.yaml '{type: gcs, bucket: ckpt, save_trial_latest: 9}' "$(large $size)"
+    "$ebb" experiment create --paused exp.yaml big > out.txt 2>&1 || fail "create: $(cat out.txt)"
+    id=$(last_id)
+    set_fault 503 all
+    timeout 300 "$ebb" run --resume "$id" --no-charts > run.txt 2>&1 &
+    pid=$!
+    wait_for 60 staged || fail "no two checkpoints: $(cat run.txt)"
+    two=$("$ebb" experiment list-checkpoints "$id" --json | field "max((c['step_id'], c['uuid']) for c in x['checkpoints'])[1]")
+    one=$(ls state/staging | grep '^[0-9a-f-]*$' | grep -v "$two")
+    wait_for 60 sh -c "[ -e state/staging/$one.journal ]" || fail "no try: $(cat run.txt)"
+    if [ $size = 1000 ]; then rm -r "state/staging/$one"; else flip "state/staging/$one/large"; fi
+    flip "state/staging/$two/large"
+    set_fault none 9
+    wait $pid || fail "damaged copies: $(cat run.txt)"
+    states "$id" | grep -q COMPLETED && ! states "$id" | grep -q ACTIVE && [ "$(restarts "$id")" = 0 ] || fail "damaged copies: $(states "$id")"
+    for u in $("$ebb" experiment list-checkpoints "$id" --json | field "' '.join(c['uuid'] for c in x['checkpoints'] if c['state'] == 'COMPLETED')"); do
+        second gcs compare "$u" || fail "$u is COMPLETED and wrong"
+    done
+    "$ebb" trial logs "$("$ebb" experiment list-trials "$id" --json | field "x['trials'][0]['id']")" > logs.txt 2>&1
+    has logs.txt "is lost: the staged"
+    timeout 100 "$ebb" experiment delete "$id" --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"
+    [ -z "$(ls state/staging)" ] || fail "staging: $(ls state/staging)"
+    ok "staged copies of $size bytes damaged before their upload: lost, said, made again"
+done
+
+# ---- a disk that is full of cached copies: they go, and the trial goes on
+clean_up() { umount "$RUN/small" 2> /dev/null; }
+mkdir small
+if mount -t tmpfs -o size=40m none small 2> /dev/null; then
+    make_experiment exp.yaml '{type: gcs, bucket: ckpt, save_trial_latest: 9}' "$(large 12000000)"
+    sed -i 's/max_steps: 3/max_steps: 6/' exp.yaml
+    EBB_STATE=$RUN/small timeout 200 "$ebb" run exp.yaml big --no-charts > run.txt 2>&1 || fail "a full disk: $(tail -n 5 run.txt)"
+    [ "$(EBB_STATE=$RUN/small restarts 1)" = 0 ] && [ "$(EBB_STATE=$RUN/small states 1)" = "['COMPLETED']" ] || fail "a full disk: $(EBB_STATE=$RUN/small states 1)"
+    EBB_STATE=$RUN/small timeout 100 "$ebb" experiment delete 1 --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"
+    ok "a disk full of cached copies: they go, all six of 12 MB arrive through 40 MB"
+fi
+
 # ---- everything deleted: nothing is left anywhere
 for id in $("$ebb" experiment list --all --json | field "' '.join(str(e['id']) for e in x['experiments'])"); do
     timeout 100 "$ebb" experiment delete "$id" --yes > out.txt 2>&1 || fail "delete $id: $(cat out.txt)"

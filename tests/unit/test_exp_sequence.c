@@ -525,6 +525,38 @@ TEST(sequence__equals_the_model_under_random_events)
     }
 }
 
+TEST(rewind__lets_a_process_go_on_and_make_another_checkpoint)
+{
+    struct seq s;
+    open_seq(&s, 0, 1, EXP_POLICY_NONE);
+    ask(&s, EXP_OP_TRAIN, 4);
+    exp_sequence_start(&s.q);
+    CHECK_STR(work(&s, 5, false), "S1 C1 S2 C2 S3");
+    exp_sequence_rewind(&s.q, 1); /* in step 4, or before the checkpoint of 3: nothing changes */
+    CHECK_STR(work(&s, 2, false), "C3 S4");
+    CHECK_STR(work(&s, 1, false), "C4");
+    exp_sequence_rewind(&s.q, 3); /* its last one: another is made at once */
+    CHECK_STR(work(&s, 100, false), "C4 END");
+    exp_sequence_fini(&s.q);
+}
+
+TEST(rewind__of_a_process_that_is_ending_rolls_it_back_without_counting)
+{
+    struct seq s;
+    open_seq(&s, 0, 1, EXP_POLICY_NONE);
+    ask(&s, EXP_OP_TRAIN, 2);
+    exp_sequence_start(&s.q);
+    CHECK_STR(work(&s, 4, false), "S1 C1 S2 C2");
+    CHECK_EQ(exp_sequence_next(&s.q).kind, EXP_WORK_TERMINATE);
+    exp_sequence_rewind(&s.q, 1);
+    CHECK_EQ(exp_sequence_exit(&s.q, EXP_END_CLEAN), EXP_SEQUENCE_ROLLED_BACK);
+    CHECK_EQ(s.q.restarts, 0);
+    CHECK_EQ(s.q.current, 1);
+    CHECK_EQ(exp_sequence_start(&s.q), 1);
+    CHECK_STR(work(&s, 100, false), "S2 C2 END");
+    exp_sequence_fini(&s.q);
+}
+
 TEST(memory__is_bounded_by_wishes_not_steps)
 {
     struct seq s;

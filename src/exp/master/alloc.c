@@ -229,6 +229,13 @@ static enum ebb_status published(struct exp_master *m, struct exp_alloc *a, stru
     return EBB_OK;
 }
 
+/* What the cache holds can be fetched again. */
+static void wait_for_room(struct exp_master *m, struct exp_trial *r)
+{
+    r->not_before_ns = m->now_ns + FULL_AGAIN_NS;
+    m->is_trim_due = m->is_room_short = m->wants_turn = true;
+}
+
 /* What it needs is not there. A store out of reach is nobody's fault and comes back; an own
  * checkpoint that is not whole leaves the one before it. */
 static enum ebb_status not_prepared(struct exp_master *m, struct exp_alloc *a,
@@ -240,9 +247,10 @@ static enum ebb_status not_prepared(struct exp_master *m, struct exp_alloc *a,
     if (is_passing)
         a->is_patient = job->is_remote;
     else if (job->uuid != NULL && !a->from.is_warm &&
-             (job->status == EBB_ECORRUPT || (a->from.is_staged && job->status != EBB_EINPUT)))
+             (job->status == EBB_ECORRUPT || (a->from.is_staged && job->status != EBB_EINPUT))) {
+        a->trial->sequence.is_running = false; /* it was about to begin */
         EBB_TRY(exp_upload_lost(m, a->trial, job->uuid, err));
-    else if (a->fault == EXP_FAULT_NONE && (job->uuid != NULL || job->status == EBB_EINPUT))
+    } else if (a->fault == EXP_FAULT_NONE && (job->uuid != NULL || job->status == EBB_EINPUT))
         a->fault = EXP_FAULT_FAILED;
     return EBB_OK;
 }
@@ -268,7 +276,7 @@ enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, st
         char why[256];
         snprintf(why, sizeof why, "checkpoint at step %lld: %.200s",
                  (long long)a->trial->sequence.work.step, job->err.message);
-        a->trial->not_before_ns = m->now_ns + FULL_AGAIN_NS;
+        wait_for_room(m, a->trial);
         exp_alloc_excuse(m, a, why);
         return exp_log_add(m, a->trial, "WARNING", why, err);
     }
@@ -315,7 +323,7 @@ static enum ebb_status excuse_full(struct exp_master *m, struct exp_alloc *a, st
         !is_out_of_room(m, a, place, sizeof place))
         return EBB_OK;
     a->fault = EXP_FAULT_EXCUSED;
-    r->not_before_ns = m->now_ns + FULL_AGAIN_NS;
+    wait_for_room(m, r);
     snprintf(text, sizeof text,
              "ebb: trial %lld: no room left on the disk (%.200s): waiting for room; this counts as "
              "no restart",

@@ -211,6 +211,7 @@ struct exp_master {
     struct exp_upload *uploads; /* in the order of checkpoints */
     struct exp_board *boards;   /* boards.c */
     bool is_trim_due;           /* of the cache */
+    bool is_room_short;         /* then to nothing: a trial has found no room on the disk */
     uint64_t removal_ns;        /* removals that failed are tried again then; 0 = none have */
     struct exp_check *checks;   /* check.c */
     struct {

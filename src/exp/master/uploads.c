@@ -309,14 +309,15 @@ static enum ebb_status list_cache(struct exp_master *m, const char *path, struct
     return status;
 }
 
-/* Above its limit the cache loses what was not used for longest, except what is being read; and what
- * no row knows. */
+/* Above its limit, or all of it where a trial finds no room to write, the cache loses what was not
+ * used for longest, except what is being read; and what no row knows. */
 static enum ebb_status trim(struct exp_master *m, struct ebb_error *err)
 {
     char path[4096];
     struct cached *list = NULL;
     size_t count = 0;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, limit = m->is_room_short ? 0 : m->options.cache_bytes;
+    m->is_room_short = false;
     snprintf(path, sizeof path, "%s/" EXP_CACHE, m->state_dir);
     enum ebb_status status = list_cache(m, path, &list, &count, err);
     if (count > 0)
@@ -324,7 +325,7 @@ static enum ebb_status trim(struct exp_master *m, struct ebb_error *err)
     for (size_t i = 0; i < count; i++)
         bytes += (uint64_t)list[i].bytes;
     for (size_t i = 0; status == EBB_OK && i < count; i++)
-        if ((bytes > m->options.cache_bytes || !list[i].is_known) && !is_read(m, list[i].uuid)) {
+        if ((bytes > limit || !list[i].is_known) && !is_read(m, list[i].uuid)) {
             bytes -= (uint64_t)list[i].bytes;
             status = evict(m, EXP_CACHE, list[i].uuid, err);
         }
@@ -441,6 +442,36 @@ static enum ebb_status arrived(struct exp_master *m, struct exp_upload *u, struc
     return EBB_OK;
 }
 
+static enum ebb_status discard(struct exp_master *m, struct exp_upload *u, struct ebb_error *err);
+
+/* The staged copy is damaged or gone: no later try goes better. If it was its trial's last one, the
+ * trial makes another, or begins at the one before. */
+static enum ebb_status give_up(struct exp_master *m, struct exp_upload *u, const char *why,
+                               struct ebb_error *err)
+{
+    uint64_t pointer = 0;
+    char text[512], uuid[EXP_UUID_TEXT];
+    snprintf(text, sizeof text, "checkpoint %s of step %lld is lost: %.400s", u->uuid,
+             (long long)u->step, why);
+    memcpy(uuid, u->uuid, sizeof uuid);
+    ebb_log(m->options.log, EBB_LOG_WARN, "%s", text);
+    m->wants_turn = m->is_schedule_due = true;
+    struct exp_trial *r = ebb_map_get(&m->trials, (uint64_t)u->trial_id, &pointer)
+                              ? (struct exp_trial *)(uintptr_t)pointer
+                              : NULL;
+    if (r != NULL)
+        EBB_TRY(exp_log_add(m, r, "WARNING", text, err));
+    if (r == NULL || r->state != EXP_TRIAL_ACTIVE || r->sequence.checkpoint != u->step ||
+        exp_sequence_is_done(&r->sequence)) {
+        EBB_TRY(exp_db_checkpoint_set_state(
+            m->db, &(struct exp_db_checkpoint_state){u->uuid, "ERROR"}, err));
+        return discard(m, u, err);
+    }
+    EBB_TRY(exp_upload_lost(m, r, uuid, err));
+    exp_trial_update_task(m, r);
+    return EBB_OK;
+}
+
 enum ebb_status exp_upload_job_done(struct exp_master *m, const struct exp_job *job,
                                     struct ebb_error *err)
 {
@@ -456,6 +487,8 @@ enum ebb_status exp_upload_job_done(struct exp_master *m, const struct exp_job *
         return arrived(m, u, err);
     if (job->status == EBB_ECANCELED && m->is_closing)
         return EBB_OK; /* the next master goes on */
+    if (job->status == EBB_ECORRUPT)
+        return give_up(m, u, job->err.message, err);
     if (u->error[0] == '\0')
         ebb_log(m->options.log, EBB_LOG_WARN,
                 "checkpoint %s is not uploaded yet, tried again every 30 s: %s", u->uuid,
@@ -510,7 +543,6 @@ enum ebb_status exp_upload_lost(struct exp_master *m, struct exp_trial *r, const
         EBB_TRY(exp_db_checkpoint_delete(m->db, EXP_DB_NAME(uuid), err));
     }
     EBB_TRY(exp_db_only(exp_db_checkpoint_below(m->db, &at, &row, err), &m->turn_arena, &is_there));
-    r->sequence.is_running = false;
     exp_sequence_rewind(&r->sequence, is_there ? row.step_id : 0);
     exp_dirty_trial(m, r);
     struct exp_db_step_id last = {r->id, r->sequence.current};

@@ -293,9 +293,10 @@ enum exp_sequence_exit exp_sequence_exit(struct exp_sequence *q, enum exp_sequen
         return EXP_SEQUENCE_UNCHANGED;
     bool was_told = q->is_busy && q->work.kind == EXP_WORK_TERMINATE;
     q->is_running = q->is_busy = q->is_stop_asked = false;
-    if (end == EXP_END_CLEAN && was_told)
+    if (end == EXP_END_CLEAN && was_told && q->has_checkpoint)
         return EXP_SEQUENCE_ENDED;
-    if (end != EXP_END_LOST && ++q->restarts > q->rules.max_restarts) {
+    bool is_excused = end == EXP_END_LOST || (end == EXP_END_CLEAN && was_told);
+    if (!is_excused && ++q->restarts > q->rules.max_restarts) {
         q->is_failed = true;
         return EXP_SEQUENCE_FAILED;
     }
@@ -309,7 +310,8 @@ void exp_sequence_rewind(struct exp_sequence *q, int64_t step)
     q->has_checkpoint = false;
     q->watch_kept =
         (struct exp_watch){0}; /* what it was there nobody knows: patience begins anew */
-    roll_back(q);
+    if (!q->is_running)
+        roll_back(q);
 }
 
 /* ---- saved form ---- */

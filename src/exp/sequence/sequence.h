@@ -126,7 +126,8 @@ enum exp_sequence_end {
 /* The process is gone. */
 enum exp_sequence_exit exp_sequence_exit(struct exp_sequence *sequence, enum exp_sequence_end end);
 
-/* No process is there, and the last checkpoint is lost: back to that of an earlier step (0 = none). */
+/* The last checkpoint is lost: back to that of an earlier step (0 = none). A process that is there
+ * goes on; having ended without another checkpoint it is rolled back to that step. */
 void exp_sequence_rewind(struct exp_sequence *sequence, int64_t step);
 
 /* Saved form, at any moment; a loaded sequence has no process (it is rolled back to its

@@ -27,6 +27,7 @@ struct entry {
 struct exp_journal {
     pthread_mutex_t lock;
     int fd;
+    bool is_old;             /* it was there when it was opened */
     struct ebb_strmap index; /* path -> entry */
     struct entry *entries;
     size_t count, capacity;
@@ -134,6 +135,7 @@ static enum ebb_status load(struct exp_journal *j, const char *path, const char 
     if (j->fd < 0)
         return ebb_fail(err, EBB_EIO, "cannot open %s: %s", path, strerror(errno));
     EBB_TRY(ebb_file_view_open(&view, path, FILE_MAX, err));
+    j->is_old = view.length > 0;
     enum ebb_status status = read_lines(j, view.data, view.length, head, &good, err);
     ebb_file_view_close(&view);
     if (status == EBB_OK && ftruncate(j->fd, (off_t)good) != 0)
@@ -188,6 +190,11 @@ void exp_journal_close(struct exp_journal *j)
 }
 
 /* ---- asking ---- */
+
+bool exp_journal_is_old(const struct exp_journal *j)
+{
+    return j->is_old;
+}
 
 bool exp_journal_is_done(struct exp_journal *j, const char *path)
 {

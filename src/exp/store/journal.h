@@ -25,6 +25,8 @@ enum ebb_status exp_journal_open(struct exp_journal **journal, const char *path,
                                  struct ebb_error *err);
 void exp_journal_close(struct exp_journal *journal); /* the file stays; NULL is fine */
 
+/* There was one before: the upload has been tried. */
+bool exp_journal_is_old(const struct exp_journal *journal);
 bool exp_journal_is_done(struct exp_journal *journal, const char *path);
 enum ebb_status exp_journal_done(struct exp_journal *journal, const char *path,
                                  struct ebb_error *err);

@@ -9,12 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/crypto.h"
 #include "base/heap.h"
 #include "base/manifest.h"
 #include "base/thread.h"
 #include "exp/store/driver.h"
 
 #define WAYS_FILES 8 /* at a time */
+#define SMALL_BYTES ((int64_t)8 << 20)
 #define WAYS_PARTS 4
 #define THREADS_PARTS 6 /* two hash their next part while four are on the way */
 
@@ -83,9 +85,34 @@ static enum ebb_status open_entry(int directory, const struct exp_tree_entry *e,
     if (e->path[strlen(e->path) - 1] == '/')
         return EBB_OK;
     *fd = openat(directory, e->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    return *fd >= 0
+    return *fd >= 0 ? EBB_OK
+                    : ebb_fail(err, errno == ENOENT ? EBB_ECORRUPT : EBB_EIO,
+                               "cannot read the staged %s: %s", e->path, strerror(errno));
+}
+
+/* The file that goes is the one that was sealed. EBB_ECORRUPT: it is not. */
+static enum ebb_status prove(const struct batch *b, const struct exp_tree_entry *e,
+                             struct ebb_error *err)
+{
+    char found[EBB_SHA256_TEXT];
+    int64_t bytes = 0;
+    if (e->sha256[0] == '\0')
+        return EBB_OK;
+    EBB_TRY(exp_tree_hash(b->directory, e->path, found, &bytes, err));
+    return strcmp(found, e->sha256) == 0
                ? EBB_OK
-               : ebb_fail(err, EBB_EIO, "cannot read the staged %s: %s", e->path, strerror(errno));
+               : ebb_fail(err, EBB_ECORRUPT,
+                          "the staged %s is damaged: its SHA-256 is not the manifest's", e->path);
+}
+
+/* Small files are proved before they are sent, large ones on the first try not at all: they were
+ * hashed a moment ago. What has lain here since an earlier try is proved before its manifest goes. */
+static enum ebb_status prove_old(const struct batch *b, struct ebb_error *err)
+{
+    for (size_t i = 0; exp_journal_is_old(b->r->journal) && i < b->tree->count; i++)
+        if (b->tree->entries[i].bytes > SMALL_BYTES)
+            EBB_TRY(prove(b, &b->tree->entries[i], err));
+    return EBB_OK;
 }
 
 static enum ebb_status put_entry(struct batch *b, const struct exp_tree_entry *e,
@@ -93,8 +120,15 @@ static enum ebb_status put_entry(struct batch *b, const struct exp_tree_entry *e
 {
     struct exp_remote_file f = {.uuid = b->uuid, .path = e->path, .bytes = e->bytes, .fd = -1};
     f.sha256 = e->sha256[0] != '\0' ? e->sha256 : NULL;
+    if (e->bytes <= SMALL_BYTES)
+        EBB_TRY(prove(b, e, err));
     EBB_TRY(open_entry(b->directory, e, &f.fd, err));
     enum ebb_status status = b->r->store->driver->remote->put(b->r, &f, err);
+    if (status == EBB_ECORRUPT) { /* there, or here? */
+        struct ebb_error why;
+        status = prove(b, e, &why) == EBB_ECORRUPT ? EBB_ECORRUPT : EBB_EIO;
+        *err = status == EBB_ECORRUPT ? why : *err;
+    }
     EBB_THEN(status, exp_journal_done(b->r->journal, e->path, err));
     if (status == EBB_OK)
         count_sent(b->r, e->bytes);
@@ -246,6 +280,7 @@ static enum ebb_status put_files(struct batch *b, size_t *files, struct ebb_erro
         else
             EBB_TRY(put_large(b, e, err));
     }
+    EBB_TRY(prove_old(b, err));
     EBB_TRY(put_named(b, EBB_MANIFEST, err));
     return put_named(b, "metadata.json", err);
 }
@@ -260,7 +295,11 @@ static enum ebb_status add_hashes(int directory, struct exp_tree *tree, struct e
     for (size_t i = 0, k = 0; status == EBB_OK && i < manifest.count; i++) {
         while (k < tree->count && strcmp(tree->entries[k].path, manifest.files[i].path) < 0)
             k++; /* both ascending */
-        if (k < tree->count && strcmp(tree->entries[k].path, manifest.files[i].path) == 0)
+        if (k == tree->count || strcmp(tree->entries[k].path, manifest.files[i].path) != 0 ||
+            tree->entries[k].bytes != manifest.files[i].bytes)
+            status = ebb_fail(err, EBB_ECORRUPT, "the staged copy has no %s of %lld bytes",
+                              manifest.files[i].path, (long long)manifest.files[i].bytes);
+        else
             memcpy(tree->entries[k].sha256, manifest.files[i].sha256, 64);
     }
     ebb_arena_fini(&arena);
@@ -297,7 +336,8 @@ enum ebb_status exp_store_upload(const struct exp_store *store, const char *uuid
     EBB_TRY(exp_net_http(store->net, &r.http, err));
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return ebb_fail(err, EBB_EIO, "the staged copy %s is gone: %s", directory, strerror(errno));
+        return ebb_fail(err, errno == ENOENT ? EBB_ECORRUPT : EBB_EIO,
+                        "the staged copy %s is gone: %s", directory, strerror(errno));
     if (watch != NULL)
         atomic_store(&watch->bytes, 0);
     store->driver->remote->address(store, uuid, &whose);

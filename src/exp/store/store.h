@@ -118,7 +118,8 @@ enum ebb_status exp_store_check(const struct exp_store *store, const char *scrat
 
 /* ---- remote stores ---- */
 
-/* The sealed copy in `directory` to the store, going on where `journal` (a file) ends. EBB_EIO: a later try may go better; EBB_ECANCELED: unwanted. */
+/* The sealed copy in `directory` to the store, going on where `journal` (a file) ends. EBB_EIO: a later try may go better;
+ * EBB_ECORRUPT: none does, the copy is damaged or gone; EBB_ECANCELED: unwanted. */
 enum ebb_status exp_store_upload(const struct exp_store *store, const char *uuid,
                                  const char *directory, const char *journal,
                                  struct exp_store_watch *watch, struct ebb_error *err);
