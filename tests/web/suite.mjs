@@ -535,7 +535,7 @@ with ebb_client.connect() as ebb:
 `;
 test("odd names and values have their place", async () => {
   writeFileSync(join(work, "oddfiles", "loop.py"), oddLoop);
-  cli("e", "create", write("names.yaml", `description: odd names\nentrypoint: [python3, loop.py]\nhyperparameters:\n  global_batch_size: 1\n  size: {type: categorical, vals: [alpha, beta, gamma]}\n  a.b: {type: double, minval: 0.001, maxval: 0.9}\n  rate: {type: log, base: 10, minval: -1.2, maxval: -1}\n  word: {type: categorical, vals: [".5", ".inf", "true", "1e3", "# no", "two\\nlines"]}\nsearcher: {name: random, metric: size, max_steps: 3, max_trials: 6}\nmin_validation_period: 1\nbatches_per_step: 1\nmax_restarts: 0\n`), "oddfiles");
+  cli("e", "create", write("names.yaml", `description: odd names\nentrypoint: [python3, loop.py]\nhyperparameters:\n  global_batch_size: 1\n  size: {type: categorical, vals: [alpha, beta, gamma]}\n  a.b: {type: double, minval: 0.001, maxval: 0.9}\n  rate: {type: log, base: 10, minval: -1.2, maxval: -1}\n  constructor: {type: double, minval: 0, maxval: 1}\n  word: {type: categorical, vals: [".5", ".inf", "true", "1e3", "# no", "two\\nlines"]}\nsearcher: {name: random, metric: size, max_steps: 3, max_trials: 6}\nmin_validation_period: 1\nbatches_per_step: 1\nmax_restarts: 0\n`), "oddfiles");
   const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id));
   await until(() => state(id) === "COMPLETED", "it runs", 60000);
   const trial = json("e", "lt", String(id)).trials[0].id, wide = () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
@@ -574,6 +574,24 @@ test("odd names and values have their place", async () => {
   await until(() => page.url().endsWith("/experiments/" + (id + 1)), "forked: " + page.url());
   same(hparamsOf(id + 1), config, "texts that look like numbers stay texts");
   cli("e", "kill", String(id + 1));
+});
+
+test("what cannot be drawn leaves the rest alone", async () => {
+  const other = await openBrowser(), p = other.pages()[0];
+  p.expectsErrors = true;
+  await other.route("**/explore.js", (r) => r.fulfill({ contentType: "text/javascript", body: "export function Explore() { throw new Error('boom'); }" }));
+  await p.goto(loginUrl());
+  await p.getByRole("heading", { name: "Experiments" }).waitFor();
+  await at(p, "/experiments/1?tab=explore");
+  await p.getByRole("alert").getByText("This cannot be drawn: boom").waitFor();
+  await p.getByRole("tab", { name: "Trials" }).click();
+  await until(async () => (await p.locator("tbody tr").count()) === 12, "the next tab");
+  await p.getByRole("tab", { name: "Explore" }).click();
+  await p.getByRole("alert").getByText("boom").waitFor();
+  await p.getByRole("link", { name: "Cluster" }).click();
+  await p.getByRole("heading", { name: "Cluster" }).waitFor();
+  await other.close();
+  problems.length = 0;
 });
 
 test("all that a trial prints is shown, its last words too", async () => {

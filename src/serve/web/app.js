@@ -2,7 +2,7 @@
 import { html, render, useState, useEffect } from "./preact.js";
 import * as api from "./api.js";
 import { start, stop, onState } from "./live.js";
-import { readPlace, Toasts, toast, Failed, link, act } from "./ui.js";
+import { readPlace, Toasts, toast, Failed, Guard, link, act } from "./ui.js";
 import { Experiments } from "./experiments.js";
 import { Experiment } from "./experiment.js";
 import { Trial } from "./trial.js";
@@ -82,7 +82,7 @@ function App() {
   return html`<div><a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>To the content</a>
     <header class="top"><div><a class="brand" href=${link("/experiments")}><img src="icon.svg" alt="" />ebb</a><nav class="main" aria-label="main">${menu.map(([path, text]) => html`<a key=${path} href=${link(path)} aria-current=${place.path.startsWith(path) || (path === "/experiments" && place.path.startsWith("/trials")) ? "page" : undefined}>${text}</a>`)}</nav>
       <div class="who"><${Link} /><span class="name">${me.user}${me.read_only ? " (read-only)" : ""}</span><${Theme} /><button class="quiet" onClick=${leave}>Log out</button></div></div></header>
-    <main id="main" tabindex="-1">${page}</main><${Toasts} /></div>`;
+    <main id="main" tabindex="-1"><${Guard} at=${location.hash}>${page}<//></main><${Toasts} /></div>`;
 }
 
 render(html`<${App} />`, document.getElementById("app"));

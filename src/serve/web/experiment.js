@@ -2,7 +2,7 @@
 import { html, useState, useEffect, useMemo } from "./preact.js";
 import * as api from "./api.js";
 import { listen } from "./live.js";
-import { useData, useQuery, readPlace, go, link, act, toast, State, Progress, Time, Sorted, Pager, Labels, Failed, Dialog, Tabs, TensorBoard, Missing, lasted, fmt, num, bytes, toYaml, isEnded, useNow } from "./ui.js";
+import { useData, useQuery, readPlace, go, link, act, toast, State, Progress, Time, Sorted, Pager, Labels, Failed, Dialog, Tabs, TensorBoard, Guard, Missing, lasted, fmt, num, own, bytes, toYaml, isEnded, useNow } from "./ui.js";
 import { Curves, TableOf } from "./chart.js";
 import { useCurves } from "./curves.js";
 import { Explore } from "./explore.js";
@@ -63,7 +63,7 @@ function TrialsTab({ id, q, set }) {
   const points = useData(`/experiments/${id}/points`, (e) => e.experiment_id === id && e.type === "trial", { ms: 3000 }).data;
   const { data, error } = useData(`/experiments/${id}/trials` + api.query({ limit, offset, sort, state: q.state }), (e) => e.experiment_id === id && e.type !== "log");
   const names = points ? points.varying.slice(0, 8) : [], onSort = (s) => set({ sort: s, offset: "" });
-  const cell = (t, name) => (Object.hasOwn(t.hparams, name) ? t.hparams[name] : name.split(".").reduce((o, k) => (o && typeof o === "object" ? o[k] : undefined), t.hparams));
+  const cell = (t, name) => (Object.hasOwn(t.hparams, name) ? t.hparams[name] : name.split(".").reduce(own, t.hparams));
   const tick = (t) => choose((s) => { const n = new Set(s); if (!n.delete(t)) n.add(t); return n; });
   return html`<section class="card"><div class="card-head toolbar"><h2>Trials</h2><span class="actions" role="group" aria-label="states">${["ACTIVE", "COMPLETED", "CANCELED", "ERROR"].map((s) => html`<button key=${s} aria-pressed=${q.state === s ? "true" : "false"} onClick=${() => set({ state: q.state === s ? "" : s, offset: "" })}>${s.toLowerCase()}</button>`)}
       <button disabled=${chosen.size < 2} onClick=${() => go("/compare", { trials: [...chosen].join(",") })}>Compare ${chosen.size || ""}</button></span></div>
@@ -181,11 +181,11 @@ export function Experiment({ place, id, me }) {
       <div><dt>Max slots</dt><dd><${Edit} what="max slots" type="number" value=${e.max_slots === null ? "" : e.max_slots} shown=${e.max_slots === null ? "unlimited" : e.max_slots} canEdit=${can} onSave=${(v) => save({ resources: { max_slots: v === "" ? null : Number(v) } })} /></dd></div>
       <div><dt>Labels</dt><dd><${Labels} labels=${e.labels || []} canEdit=${can} onPick=${(l) => go("/experiments", { label: l })} onAdd=${(l) => act(save({ labels: { [l]: true } }))} onRemove=${(l) => act(save({ labels: { [l]: null } }))} /></dd></div></dl></div></section>
     <${Tabs} label="parts of the experiment" items=${tabs} at=${tab} onChange=${(t) => go(place.path, { tab: t === "curves" ? "" : t, metric: q.metric, kind: q.kind }, true)} />
-    <div id="tab-panel" role="tabpanel" aria-labelledby=${"tab-" + tab}>
+    <div id="tab-panel" role="tabpanel" aria-labelledby=${"tab-" + tab}><${Guard} at=${location.hash}>
       ${tab === "curves" ? html`<${CurvesTab} e=${e} id=${id} q=${q} set=${set} />` : tab === "trials" ? html`<${TrialsTab} id=${id} q=${q} set=${set} />` : tab === "explore" ? html`<${Explore} id=${id} place=${place} config=${e.config} />`
       : tab === "checkpoints" ? html`<${CheckpointsTab} id=${id} me=${me} q=${q} set=${set} />` : tab === "config" ? html`<section class="card"><h2>Configuration</h2><pre class="code" tabindex="0" aria-label="configuration">${toYaml(e.config || {})}</pre></section>`
       : tab === "code" ? html`<${CodeTab} id=${id} />` : tab === "notes" ? html`<${NotesTab} e=${e} me=${me} reload=${reload} />` : html`<${LogsTab} e=${e} id=${id} q=${q} set=${set} />`}
-    </div>
+    <//></div>
     ${fork && e.config && html`<${ForkDialog} title=${`Fork experiment ${id}`} config=${{ ...e.config, description: e.description ? "Fork of " + e.description : "" }} parent=${id} onClose=${() => { setFork(false); if (readPlace().path === place.path && q.fork) set({ fork: "" }); }} />`}
   </div>`;
 }

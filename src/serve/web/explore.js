@@ -1,6 +1,6 @@
 // explore.js - all trials of an experiment at once: parallel coordinates with brushes, scatter plots, heat map, importance.
 import { html, useState, useMemo, useRef, useEffect } from "./preact.js";
-import { useData, useQuery, go, link, listOf, fmt, short, num, Failed } from "./ui.js";
+import { useData, useQuery, go, link, listOf, fmt, short, num, own, Failed } from "./ui.js";
 import * as api from "./api.js";
 import { Canvas, TableOf, axisOf, scaleColour, scaleRgb, useTheme } from "./chart.js";
 import { raster, rgb } from "./raster.js";
@@ -25,7 +25,7 @@ function useSpace(data, config) {
     const column = (name) => {
       if (!made.has(name)) {
         const isMetric = name === METRIC, k = data.names.indexOf(name), of = isMetric ? (i) => value[i] : (i) => trials[i].hparams[k], all = trials.map((_, i) => of(i));
-        const drawn = !isMetric && config && config.hyperparameters && config.hyperparameters[name], axis = axisOf(all, isMetric, drawn && ["log", "int", "double"].includes(drawn.type) ? drawn.type === "log" : undefined);
+        const drawn = !isMetric && config && config.hyperparameters && own(config.hyperparameters, name), axis = axisOf(all, isMetric, drawn && ["log", "int", "double"].includes(drawn.type) ? drawn.type === "log" : undefined);
         made.set(name, { ...axis, name, label: isMetric ? data.metric : name, at: Float32Array.from(all, (v) => axis.place(v)) });
       }
       return made.get(name);
@@ -109,7 +109,7 @@ function Parallel({ data, space, names, brushes, setBrushes, kept, quiet }) {
       const ends = a.isText ? [a.names[0], a.names[a.names.length - 1]] : [short(a.low), short(a.high)];
       words(ends[1] || "", M.top - 6);
       words(ends[0] || "", h - 8);
-      const b = brushes[a.name];
+      const b = own(brushes, a.name);
       if (b) {
         g.fillStyle = c.accent;
         g.globalAlpha = 0.25;
@@ -136,9 +136,9 @@ function Parallel({ data, space, names, brushes, setBrushes, kept, quiet }) {
     drag.current = null;
     if (d && Math.abs(at(e).t - d.t) < 0.01) { const { [axes[d.i].name]: gone, ...rest } = brushes; setBrushes(rest); }
   };
-  const bounds = (a) => (brushes[a.name] || []).map((t) => Number(a.back(t).toPrecision(6))).map((v) => (Number.isFinite(v) ? v : ""));
+  const bounds = (a) => (own(brushes, a.name) || []).map((t) => Number(a.back(t).toPrecision(6))).map((v) => (Number.isFinite(v) ? v : ""));
   const bound = (a, k, text) => {
-    const v = text === "" ? null : Number(text), b = brushes[a.name] || [0, 1], p = v === null ? k : a.place(v);
+    const v = text === "" ? null : Number(text), b = own(brushes, a.name) || [0, 1], p = v === null ? k : a.place(v);
     if (Number.isNaN(p)) return;
     const n = [...b];
     n[k] = Math.min(1, Math.max(0, p));

@@ -2,7 +2,7 @@
 import { html, useState, useEffect, useMemo } from "./preact.js";
 import * as api from "./api.js";
 import { listen } from "./live.js";
-import { useData, useQuery, listOf, go, link, act, toast, State, Time, Pager, Failed, Missing, Dialog, Tabs, TensorBoard, lasted, fmt, num, bytes, seconds, useNow } from "./ui.js";
+import { useData, useQuery, listOf, go, link, act, toast, State, Time, Pager, Failed, Guard, Missing, Dialog, Tabs, TensorBoard, lasted, fmt, num, own, bytes, seconds, useNow } from "./ui.js";
 import { Curves, Canvas, Timeline, Managed, colour } from "./chart.js";
 import { useCurves } from "./curves.js";
 import { axisX, xLabels, perEpoch, ForkDialog } from "./experiment.js";
@@ -37,7 +37,7 @@ const LIMIT = 100;
 function Steps({ t, names: all, config, q, set }) {
   const from = Number(q.offset) || 0, size = (config && config.batches_per_step) || 100, names = namesOf(all).slice(0, 5);
   const { data, error } = useData(`/trials/${t.id}/workloads` + api.query({ limit: LIMIT, offset: from, has: q.has }), (e) => e.trial_id === t.id && e.type !== "log");
-  const value = (w, [k, n]) => { const p = k === "training" ? w.metrics && w.metrics.avg_metrics : w.validation && w.validation.metrics && w.validation.metrics.validation_metrics; return p ? p[n] : undefined; };
+  const value = (w, [k, n]) => { const p = k === "training" ? w.metrics && w.metrics.avg_metrics : w.validation && w.validation.metrics && w.validation.metrics.validation_metrics; return own(p, n); };
   return html`<section class="card"><div class="card-head"><h2>Steps</h2><span class="note">the newest first</span><span class="actions" role="group" aria-label="only those with">${["checkpoint", "validation"].map((k) => html`<button key=${k} aria-pressed=${q.has === k ? "true" : "false"} onClick=${() => set({ has: q.has === k ? "" : k, offset: "" })}>with ${k}</button>`)}</span></div><${Failed} error=${error} />
     <div class="scroll"><table><caption class="visually-hidden">Steps</caption><thead><tr><th scope="col" class="num">Step</th><th scope="col" class="num">Batches</th><th scope="col">State</th>${names.map(([k, n]) => html`<th scope="col" class="num" key=${k + n}>${n} (${k})</th>`)}<th scope="col">Checkpoint</th><th scope="col">Ended</th><th scope="col">Lasted</th></tr></thead>
     <tbody>${(data ? data.workloads : []).map((w) => html`<tr key=${w.step_id}><td class="num">${w.step_id}</td><td class="num">${w.step_id * size}</td><td><${State} state=${w.state} /></td>${names.map((n) => html`<td class="num" key=${n.join()}>${fmt(num(value(w, n)))}</td>`)}<td>${w.checkpoint ? html`<span title=${w.checkpoint.uuid}>${w.checkpoint.state === "COMPLETED" ? "✓ " + bytes(w.checkpoint.size) : w.checkpoint.state.toLowerCase()}</span>` : ""}</td><td class="nowrap"><${Time} at=${w.end_time} /></td><td class="nowrap">${w.end_time ? lasted(w.start_time, w.end_time) : ""}</td></tr>`)}</tbody></table></div>
@@ -97,10 +97,10 @@ export function Trial({ place, id, me }) {
       <div><dt>Lasted</dt><dd class="big">${lasted(t.start_time, t.end_time)}</dd><dd class="note">since <${Time} at=${t.start_time} /></dd></div>
       <div><dt>Checkpoints</dt><dd class="big">${summary ? bytes(summary.checkpoint_bytes) : "–"}</dd><dd class="note">${summary && summary.checkpoints > 0 ? summary.checkpoints : ""}</dd></div><div><dt>Seed</dt><dd class="mono">${t.seed}</dd></div></dl></div></section>
     <${Tabs} label="parts of the trial" items=${tabs} at=${tab} onChange=${(k) => set({ tab: k === "metrics" ? "" : k, offset: "" })} />
-    <div id="tab-panel" role="tabpanel" aria-labelledby=${"tab-" + tab}>
+    <div id="tab-panel" role="tabpanel" aria-labelledby=${"tab-" + tab}><${Guard} at=${location.hash}>
       ${tab === "metrics" ? html`<${Metrics} t=${t} config=${e && e.config} names=${names} q=${q} set=${set} />` : tab === "steps" ? html`<${Steps} t=${t} names=${names} config=${e && e.config} q=${q} set=${set} />` : tab === "resources" ? html`<${Resources} summary=${summary} />`
       : tab === "hparams" ? html`<section class="card"><h2>Hyperparameters</h2><div class="scroll"><table><thead><tr><th scope="col">Name</th><th scope="col" class="num">Value</th></tr></thead><tbody>${Object.entries(t.hparams).map(([k, v]) => html`<tr key=${k}><td>${k}</td><td class="num">${fmt(v)}</td></tr>`)}</tbody></table></div></section>`
-      : html`<${Logs} path=${`/trials/${id}/logs`} title="Log" q=${q} put=${set} wants=${(x) => x.type === "log" && x.trial_id === id} />`}</div>
+      : html`<${Logs} path=${`/trials/${id}/logs`} title="Log" q=${q} put=${set} wants=${(x) => x.type === "log" && x.trial_id === id} />`}<//></div>
     ${asking && html`<${Dialog} title="Kill its process?" submit="Kill it" danger onClose=${() => ask(false)} onSubmit=${async () => { await api.post(`/trials/${id}/kill`); reload(); }}><p>That counts as a failure: it starts again from its last checkpoint while restarts are left.</p><//>`}
     ${fork === "tensorboard" && html`<${TensorBoard} words=${"--trials " + id} path=${e.tensorboard_path} onClose=${() => setFork(null)} />`}
     ${fork && fork !== "tensorboard" && html`<${ForkDialog} title=${fork === "continue" ? `Continue trial ${id}` : `Fork the experiment of trial ${id}`} config=${fork === "continue" ? continued(e.config, t) : { ...e.config, hyperparameters: t.hparams }} parent=${t.experiment_id} onClose=${() => setFork(null)} />`}

@@ -1,10 +1,12 @@
 // ui.js - small parts that pages are made of, and how values are written.
-import { html, useState, useEffect, useRef, useCallback } from "./preact.js";
+import { html, useState, useEffect, useRef, useCallback, useErrorBoundary } from "./preact.js";
 import * as api from "./api.js";
 import { listen } from "./live.js";
 
 // ---- values ----
 
+// By a name that somebody has chosen: every object has a "constructor".
+export const own = (o, name) => (o && typeof o === "object" && Object.hasOwn(o, name) ? o[name] : undefined);
 export const num = (v) => (typeof v === "number" ? v : v === "Infinity" ? Infinity : v === "-Infinity" ? -Infinity : v === null || v === undefined ? null : NaN);
 export function fmt(v) {
   if (v === null || v === undefined || v === "") return "–";
@@ -131,6 +133,12 @@ export async function act(promise, done) {
   }
 }
 export const Failed = ({ error }) => (error ? html`<p class="error" role="alert">${error.message}</p>` : null);
+// What cannot be drawn says so in its place, and leaves the rest of the page alone; another place is another try.
+export function Guard({ at, children }) {
+  const [error, reset] = useErrorBoundary((e) => console.error(e));
+  useEffect(() => { if (error) reset(); }, [at]);
+  return error ? html`<div class="error" role="alert">This cannot be drawn: ${String(error.message || error)}</div>` : children;
+}
 // A page whose subject is not there (yet).
 export const Missing = ({ error, what }) => (error ? html`<div><nav class="crumbs" aria-label="breadcrumb"><a href=${link("/experiments")}>Experiments</a></nav><div class="head"><h1>${what}</h1></div><${Failed} error=${error} />${error.status === 404 && html`<p class="note">It may have been deleted. <a href=${link("/experiments")}>All experiments</a></p>`}</div>` : html`<p class="note">…</p>`);
 
