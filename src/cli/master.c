@@ -310,6 +310,7 @@ bool cli_master_settle(struct cli_master *m, double seconds,
                        bool (*is_done)(const struct cli_answer *answer), const char *target)
 {
     uint64_t start = ebb_clock_ns();
+    bool is_own = m->own != NULL;
     for (int i = 0; !cli_interrupted(); i++) {
         if (m->own != NULL)
             exp_master_turn(m->own, is_done != NULL && i > 2 ? 50 : 0);
@@ -321,7 +322,9 @@ bool cli_master_settle(struct cli_master *m, double seconds,
             bool is_answered = cli_ask_raw(m, "GET", target, NULL, &answer, &err) == EBB_OK;
             bool is_settled = is_answered && is_done(&answer);
             cli_answer_fini(&answer);
-            if (is_settled || !is_answered)
+            /* The master that was at it has gone: the next one goes on, and must find no lock. */
+            bool is_left = !is_own && m->own != NULL;
+            if (is_settled || !is_answered || is_left)
                 return is_settled;
             if (m->own == NULL)
                 nap();

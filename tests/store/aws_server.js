@@ -8,7 +8,7 @@ const [port, upstream] = [Number(process.argv[2]), new URL(process.argv[3])];
 const keys = () => JSON.stringify({AccessKeyId: 'S3RVER', SecretAccessKey: 'S3RVER', Token: 'session', Expiration: new Date(Date.now() + 3600e3).toISOString().replace(/\.\d+/, '')});
 function say(res, status, text, headers = {}) { res.writeHead(status, {'content-length': Buffer.byteLength(text), ...headers}); res.end(text); }
 
-http.createServer({keepAliveTimeout: 600e3}, (req, res) => {
+http.createServer({keepAliveTimeout: 600e3, requestTimeout: 0}, (req, res) => {
   if (req.url === '/container') return say(res, req.headers.authorization === 'pass' ? 200 : 401, keys());
   if (req.url === '/latest/api/token') { req.resume(); return say(res, req.method === 'PUT' && req.headers['x-aws-ec2-metadata-token-ttl-seconds'] ? 200 : 400, 'the-token'); }
   if (req.url.startsWith('/latest/meta-data/iam/security-credentials/')) {

@@ -35,7 +35,7 @@ function look() {
 function flip(b) { if (b.length) { b = Buffer.from(b); b[b.length >> 1] ^= 4; } return b; }
 const code = {500: 'InternalError', 503: 'SlowDown', 429: 'TooManyRequests', 403: 'AccessDenied', 400: 'InvalidRequest'};
 
-http.createServer({keepAliveTimeout: 600e3}, (req, res) => {
+http.createServer({keepAliveTimeout: 600e3, requestTimeout: 0}, (req, res) => {
   const fault = look();
   req.on('data', b => { bytes += b.length; if (bytes - noted > 1 << 22) note(); });
   if (fault === 'cut-request') return req.socket.destroy();

@@ -139,7 +139,7 @@ function read(req, res, o) {
   end > start ? fs.createReadStream(o.file, {start, end: end - 1}).pipe(res) : res.end();
 }
 
-http.createServer({keepAliveTimeout: 600e3}, (req, res) => {
+http.createServer({keepAliveTimeout: 600e3, requestTimeout: 0}, (req, res) => {
   req.on('data', b => { received += b.length; });
   const u = new URL(req.url, 'http://x'), q = u.searchParams, upload = u.pathname.startsWith('/upload/');
   if (u.pathname === '/token') return token(req, res);

@@ -5,6 +5,7 @@ const port = Number(process.argv[2]), root = process.argv[3];
 const host = process.env.SERVE_HOST || '127.0.0.1';
 const listen = http.Server.prototype.listen;
 http.Server.prototype.listen = function (...args) { // it would listen on all interfaces
+  this.requestTimeout = 0; // large files on a busy machine
   return typeof args[0] === 'number' ? listen.call(this, args[0], host) : listen.apply(this, args);
 };
 const {createServer} = require('webhdfs-proxy');

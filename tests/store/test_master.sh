@@ -207,6 +207,26 @@ for size in 1000 12000000; do # proved before it goes, and before its manifest d
     ok "staged copies of $size bytes damaged before their upload: lost, said, made again"
 done
 
+# ---- the master is killed while somebody waits for a deletion: who waits says so and goes, the next master deletes
+make_experiment exp.yaml '{type: gcs, bucket: ckpt}'
+timeout 100 "$ebb" run exp.yaml big --no-charts > run.txt 2>&1 || fail "run: $(cat run.txt)"
+id=$(last_id)
+"$ebb" serve --listen 127.0.0.1:$((PORT + 14)) > serve.txt 2>&1 &
+master=$!
+serve_pids+=($master)
+wait_for 30 grep -q Listening serve.txt || fail "no master: $(cat serve.txt)"
+set_fault 503 all
+timeout 60 "$ebb" experiment delete "$id" --yes > delete.txt 2>&1 &
+pid=$!
+wait_for 30 sh -c "'$ebb' experiment describe $id --json | grep -q DELETING" || fail "not deleting: $(cat delete.txt)"
+kill -9 $master
+wait_for 20 sh -c "! kill -0 $pid" || fail "who waits for a deletion keeps the state directory"
+has delete.txt "a master goes on with deleting it"
+set_fault none 10
+timeout 100 "$ebb" run exp.yaml big --no-charts > run.txt 2>&1 || fail "the next master: $(cat run.txt)"
+wait_for 10 sh -c "! '$ebb' experiment describe $id --json" || fail "not deleted"
+ok "the master is killed in a deletion: told, and done by the next one"
+
 # ---- a disk that is full of cached copies: they go, and the trial goes on
 clean_up() { umount "$RUN/small" 2> /dev/null; }
 mkdir small
