@@ -12,7 +12,7 @@ PyTorch's time over ebb's, for the format in which PyTorch is faster. Exit 1: a 
   --pairs N     rounds of a row at least; more until --seconds are over
   --most S      seconds of a row at most, once it has three rounds (0: no limit)
   --cpu         processor time of the steps instead of wall time: for busy machines
-  --isa avx2    both engines do without AVX-512
+  --isa avx2    oneDNN and OpenBLAS do without AVX-512 (PyTorch's own loops have none, ebb's keep it)
   --list        print the rows and end
 
 Debian: python3-torch, python3-torchvision, libopenblas0-openmp. With the reference BLAS that Debian installs by default PyTorch's matrix
