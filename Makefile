@@ -1,6 +1,6 @@
 # The front door. CMake and Ninja do the work; each target here is one or two commands.
 #
-#   make          build/ebb                         make asan|tsan  all tests under sanitizers
+#   make          build/ebb                         make asan|tsan  tests under sanitizers
 #   make demo     install, build, show it           make fuzz       every fuzz target, FUZZ_SECONDS each
 #   make test     install, build, run every test    make bench      measure the hot paths
 #   make check    what a commit must pass           make golden     rewrite golden files: review the diff
