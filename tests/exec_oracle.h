@@ -6,8 +6,8 @@
  * an op that reads something stale, half restored or fetched from an old copy gives itself away at
  * once. A clock per stream (compute; out and in of each lower tier) follows the copies. Under a
  * plan every unit of every tier knows until when a copy, or an op that the host runs in tier 1, reads
- * or fills it, and whoever touches it must wait so long; nobody waits for anything else. Under a policy compute waits for every copy
- * out, and for a copy in when its storage is read, moved or given back.
+ * or fills it, and whoever touches it must wait so long; nobody waits for anything else. Under a policy compute waits for a copy
+ * out when its storage is written, moved or given back, and for a copy in when it is read, too.
  *
  *     char why[ORACLE_WHY];
  *     CHECK(oracle_judge(&(struct oracle_case){...}, why)); */
@@ -39,7 +39,7 @@ struct oracle_case {
 
 struct oracle_slot {
     uint64_t offset, value, copy[DEVICE_TIERS], copy_at[DEVICE_TIERS];
-    uint64_t ready; /* under a policy: when a copy into it is complete */
+    uint64_t ready, gone; /* under a policy: when a copy into it, out of it, is complete */
     bool is_placed, is_filled, has_copy[DEVICE_TIERS];
     bool has_room[DEVICE_TIERS]; /* for a copy, and nothing in it */
     uint8_t home;                /* tier where it lives; 0: in tier 0, or not for long */
@@ -193,7 +193,7 @@ static inline bool oracle_place(struct oracle *o, const struct exec_event *e)
     slot->is_placed = true;
     slot->is_filled = false;
     slot->offset = e->offset;
-    slot->ready = 0;
+    slot->ready = slot->gone = 0;
     o->sum += oracle_bytes(o, e->index);
     oracle_sum(o, 0);
     return true;
@@ -208,6 +208,7 @@ static inline bool oracle_leave(struct oracle *o, const struct exec_event *e)
     if (!oracle_paint(o, 0, slot->offset, oracle_bytes(o, e->index), e->index, ORACLE_NOBODY))
         return false;
     oracle_wait(&o->compute, slot->ready); /* a copy that still writes there must end first */
+    oracle_wait(&o->compute, slot->gone);  /* or reads there */
     slot->is_placed = slot->is_filled = false;
     o->sum -= oracle_bytes(o, e->index);
     if (e->kind == EXEC_EV_DROP) {
@@ -233,11 +234,12 @@ static inline bool oracle_move(struct oracle *o, const struct exec_event *e)
     slot->offset = e->offset;
     o->moved += bytes;
     oracle_wait(&o->compute, slot->ready);
+    oracle_wait(&o->compute, slot->gone);
     o->compute += oracle_link(&o->c->options->links.in[DEVICE_T0], bytes);
     return true;
 }
 
-/* When the copy of an event ends; under a policy somebody waits for it at once. */
+/* When the copy of an event ends. */
 static inline void oracle_carry(struct oracle *o, const struct exec_event *e)
 {
     struct oracle_slot *slot = &o->slots[e->index];
@@ -260,7 +262,7 @@ static inline void oracle_carry(struct oracle *o, const struct exec_event *e)
         oracle_busy(o, is_out ? o->filled[e->tier] : o->read[e->tier], e->tier, low, bytes,
                     *stream);
     } else if (is_out) {
-        oracle_wait(&o->compute, *stream);
+        slot->gone = *stream;
     } else {
         slot->ready = *stream;
     }
@@ -351,6 +353,7 @@ static inline bool oracle_outputs(struct oracle *o, uint32_t p, uint64_t hash, u
             if (!slot->is_filled)
                 return ORACLE_NO("op %u writes storage %u, which is not there", p, x->storage);
             oracle_touch(o, &o->compute, 0, slot->offset, oracle_bytes(o, x->storage), true);
+            oracle_wait(&o->compute, slot->gone);
             slot->value = oracle_mix(hash, k);
         } else if (x->alias == TRACE_FRESH && slot->is_placed && !slot->is_filled) {
             oracle_touch(o, &o->compute, 0, slot->offset, oracle_bytes(o, x->storage), true);

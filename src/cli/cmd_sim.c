@@ -101,7 +101,7 @@ static int read_policies(const struct settings *set, struct sim_job *job)
                                    near ? ", did you mean " : "", near ? near : "",
                                    near ? "?" : "");
         }
-        if (policy && policy->sight && !(set->host_bytes || set->file_bytes))
+        if (policy && mem_policy_needs_tier(policy) && !(set->host_bytes || set->file_bytes))
             return cli_usage_error("policy %s copies to lower tiers: add --host or --file", name);
         if (job->policy_count == SIM_MAX_POLICIES)
             return cli_usage_error("more than %d policies", SIM_MAX_POLICIES);
@@ -358,7 +358,7 @@ static char *full_description(void)
     for (size_t i = 0; i < mem_policy_total; i++)
         ebb_str_printf(&s, "  %-14s %s\n", mem_policies[i].name, mem_policies[i].help);
     ebb_str_printf(&s, "  %-14s %s", "all",
-                   "every policy of this list; belady and capuchin with a tier");
+                   "every policy of this list; belady, capuchin and unified with a tier");
     return ebb_str_take(&s);
 }
 

@@ -133,10 +133,11 @@ void exec_report_tally(struct exec_report *r, const struct mem_tally *t)
 static enum ebb_status run_simrd(const struct simrd_program *program, const struct exec_options *o,
                                  struct exec_report *report, struct ebb_error *err)
 {
-    if (o->plan || o->ways > MEM_DROP || o->sampling || o->ignore_small)
+    bool sees = o->policy && o->policy->sight != MEM_BLIND;
+    if (o->plan || o->ways > MEM_DROP || o->sampling || o->ignore_small || sees)
         return ebb_fail(err, EBB_EINPUT,
-                        "rules simrd know no plans, swapping, sampling or small-tensor rule; "
-                        "use rules ebb");
+                        "rules simrd know no plans, swapping, sampling, small-tensor rule or "
+                        "policy that looks ahead; use rules ebb");
     struct mem_tally tally = {.evict_hash = EBB_FNV1A_INIT};
     struct simrd_options options = {.policy = o->policy,
                                     .budget_bytes = o->budget_bytes,

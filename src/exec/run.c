@@ -109,6 +109,8 @@ static enum ebb_status launch(struct run *run, const struct frame *frame, uint32
     struct device *device = run->o->device;
     for (uint32_t i = 0; i < node->in_count; i++) /* arrivals that may still be under way */
         EBB_TRY(mem_await(&run->m, run->r->ins[node->in_first + i].storage, err));
+    for (uint32_t k = 0; k < node->out_count; k++) /* written in place: not while it leaves */
+        EBB_TRY(mem_await_free(&run->m, run->r->outs[node->out_first + k].storage, err));
     uint64_t extra = node->workspace_bytes, work_offset = 0;
     if (work != MEM_NONE)
         work_offset = run->m.slab[0].segments[work].offset;
@@ -403,7 +405,7 @@ static enum ebb_status run_model_op(struct run *run, uint32_t o, struct ebb_erro
     run->m.done = o + 1;
     for (uint32_t i = 0; i < op->end_count; i++)
         EBB_TRY(mem_free_if_dead(&run->m, run->r->ends[op->end_first + i], err));
-    return EBB_OK;
+    return mem_look_ahead(&run->m, err);
 }
 
 static enum ebb_status hand_over_one(const struct run *run, uint32_t tensor, struct ebb_error *err)

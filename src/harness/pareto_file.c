@@ -248,7 +248,7 @@ static void check_useless(struct reader *r, const struct ebb_path *path,
     } else if (s->type == PARETO_SIMRD) {
         useless = "ratio use_profiling costs paired " OF_POLICIES;
         words = "has no effect on a log that is simulated";
-    } else if (s->type == PARETO_NAMED && !mem_policy_find(s->type_name)) {
+    } else if (s->type == PARETO_NAMED && !planner_policy(s->type_name)) {
         useless = "file_path " OF_POLICIES;
         words = "has no effect on a planner: policies choose among candidates";
     }

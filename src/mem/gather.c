@@ -37,6 +37,13 @@ static double move_ns(const struct mem_manager *m, uint64_t bytes)
     return mem_copy_ns(&m->c.links->in[DEVICE_T0], bytes);
 }
 
+/* Of a storage, whose copies must have ended. */
+static double relocation_ns(const struct mem_manager *m, uint32_t owner)
+{
+    double ns = move_ns(m, mem_bytes(m, owner));
+    return m->ahead ? ns + mem_ahead_still_ns(m, owner) : ns;
+}
+
 /* What the return of an evicted `owner` would cost; infinite when it may not leave. */
 static double return_ns(struct mem_manager *m, uint32_t owner)
 {
@@ -48,7 +55,8 @@ static double return_ns(struct mem_manager *m, uint32_t owner)
         mem_victim_settle(m, owner);
         back = (double)m->neigh.bound[owner];
     }
-    return mem_price(back, mem_victim_swap_ns(m, owner, &tier), NULL);
+    double copy = m->ahead ? mem_ahead_ns(m, owner, &tier) : mem_victim_swap_ns(m, owner, &tier);
+    return mem_price(back, copy, NULL);
 }
 
 /* Some segments in address order, among which windows are looked for. */
@@ -67,7 +75,7 @@ static inline double price(const struct mem_manager *m, const struct mem_segment
 {
     if (at->owner == MEM_NONE)
         return 0;
-    return remedy == CLEAR ? m->price[at->owner] : move_ns(m, at->bytes);
+    return remedy == CLEAR ? m->price[at->owner] : relocation_ns(m, at->owner);
 }
 
 /* The cheapest run of segments with `bytes` of gain; those at its low end that it can do without are
@@ -91,7 +99,7 @@ __attribute__((always_inline)) static inline void search(struct mem_manager *m, 
             continue;
         }
         if (owner != MEM_NONE && remedy == CLEAR)
-            m->price[owner] = fmin(move_ns(m, mem_bytes(m, owner)), return_ns(m, owner));
+            m->price[owner] = fmin(relocation_ns(m, owner), return_ns(m, owner));
         sum += price(m, &seg[at], remedy);
         length += gain(&seg[at], remedy);
         while (begin != at &&
@@ -158,7 +166,7 @@ static enum ebb_status told_of_move(void *context, uint32_t owner, uint64_t from
                                     uint64_t bytes, struct ebb_error *err)
 {
     struct mem_manager *m = context;
-    EBB_TRY(mem_await(m, owner, err));
+    EBB_TRY(mem_await_free(m, owner, err));
     m->tally->moved_bytes += bytes;
     m->tally->clock_ns += (uint64_t)move_ns(m, bytes);
     const struct device_table *d = m->c.device->table;
@@ -204,7 +212,7 @@ static enum ebb_status clear_window(struct mem_manager *m, struct window w, doub
     for (uint32_t i = 0; i < count; i++) {
         uint32_t s = m->walk[i], hole = MEM_NONE;
         double back = return_ns(m, s);
-        bool moves = move_ns(m, mem_bytes(m, s)) <= back;
+        bool moves = relocation_ns(m, s) <= back;
         if (moves)
             hole = mem_slab_find_outside(slab, mem_bytes(m, s), low, high);
         if (hole != MEM_NONE)

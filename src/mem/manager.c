@@ -64,6 +64,8 @@ static enum ebb_status init_pool(struct mem_manager *m, struct ebb_error *err)
     m->neigh.cost = m->cost;
     m->neigh.last = m->c.policy->numerator == MEM_UNION ? m->last : NULL;
     ebb_mt_seed(&m->rng, (uint32_t)m->c.seed);
+    if (m->c.policy->sight == MEM_HIDDEN)
+        EBB_TRY(mem_ahead_create(m, err));
     return mem_index_create(&m->index, m->r->storage_count, m->c.policy->by_stale, err);
 }
 
@@ -91,6 +93,7 @@ void mem_manager_fini(struct mem_manager *m)
 {
     for (int k = 0; k < DEVICE_TIERS; k++)
         mem_slab_fini(&m->slab[k]);
+    mem_ahead_destroy(m->ahead);
     mem_index_destroy(m->index);
     mem_neigh_fini(&m->neigh);
     ebb_arena_fini(&m->arena);

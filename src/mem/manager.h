@@ -39,6 +39,21 @@ uint32_t mem_victim_next(struct mem_manager *m); /* the policy's choice as it st
 uint32_t mem_victim_choose(struct mem_manager *m, uint64_t bytes);
 uint32_t mem_victim_waiting(struct mem_manager *m);
 
+/* Time until an op reads it, as if nothing more had to be made again; INFINITY: none does. */
+double mem_victim_time_to_use(const struct mem_manager *m, uint32_t storage);
+/* Cost of making it again; INFINITY: it may not be dropped. */
+double mem_victim_make_ns(struct mem_manager *m, uint32_t storage);
+
+/* ahead.c: what of its copies to the best tier no op hides; INFINITY: there is no tier */
+enum ebb_status mem_ahead_create(struct mem_manager *m, struct ebb_error *err);
+void mem_ahead_destroy(struct mem_ahead *ahead);
+double mem_ahead_ns(const struct mem_manager *m, uint32_t storage, uint8_t *tier);
+/* It went to the tier (sent: by a copy that was begun now); its way back is booked. */
+void mem_ahead_left(struct mem_manager *m, uint32_t storage, uint8_t tier, bool is_sent);
+void mem_ahead_fetched(struct mem_manager *m, uint32_t storage, uint8_t tier);
+/* How long its copies, out or in, are still under way, as far as decisions know. */
+double mem_ahead_still_ns(const struct mem_manager *m, uint32_t storage);
+
 /* gather.c: *is_done when something was done that brings a hole of `bytes` nearer */
 enum ebb_status mem_gather(struct mem_manager *m, uint64_t bytes, bool *is_done,
                            struct ebb_error *err);

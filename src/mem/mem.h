@@ -40,6 +40,8 @@ enum mem_sight {
     MEM_FARTHEST, /* whose next use is farthest leaves, by a copy (Belady) */
     MEM_FREE,     /* whose copies out and in end longest before its next use leaves by a copy; where
                      none ends before, the least (time to make it again) / bytes is dropped (Capuchin) */
+    MEM_HIDDEN,   /* least (cheaper of making it again and of what no op hides of its copies) /
+                     (bytes * time to its next use); copies begin before they must (ahead.c) */
 };
 
 enum mem_way { MEM_DROP = 1u << 0, MEM_HOST = 1u << 1, MEM_FILE = 1u << 2 };
@@ -59,6 +61,11 @@ extern const size_t mem_policy_total;
 
 /* By name or alias; NULL when unknown. */
 const struct mem_policy *mem_policy_find(const char *name);
+/* Does it know no way but copies, for all or for some? */
+static inline bool mem_policy_needs_tier(const struct mem_policy *policy)
+{
+    return policy->sight == MEM_FARTHEST || policy->sight == MEM_FREE;
+}
 
 /* ---- what happened --------------------------------------------------------------------------- */
 
@@ -280,6 +287,7 @@ struct mem_slot {         /* a storage's place in the tiers */
     uint32_t copy_segment[DEVICE_TIERS]; /* in the slab of that tier */
     uint32_t copy_version[DEVICE_TIERS];
     device_event ready; /* copy in: readers wait for it */
+    device_event gone;  /* copy out: whoever writes over its bytes waits for it */
 };
 
 struct mem_config {
@@ -323,6 +331,7 @@ struct mem_manager {
     double *last;  /* per storage: last use */
     double *price; /* scratch of gathering */
     double *swap;  /* per storage: cost of leaving by a copy as last noted, INFINITY = no way */
+    struct mem_ahead *ahead;  /* of a policy with MEM_HIDDEN, else NULL */
     struct mem_index *index;  /* NULL: no policy */
     uint32_t *pool, *pool_at; /* the same members, dense: for policies that draw */
     uint32_t pool_count;
@@ -355,8 +364,13 @@ enum ebb_status mem_fetch(struct mem_manager *m, uint32_t storage, struct ebb_er
 /* The copies of it in lower tiers are given up. */
 enum ebb_status mem_forget(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
 /* The compute stream goes on only behind the copy that still fills the storage (D4): before its
- * bytes are read, moved or given back. */
+ * bytes are read. Free: also behind the one that still reads it, before they are written, moved or
+ * given back. */
 enum ebb_status mem_await(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
+enum ebb_status mem_await_free(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
+/* An op of the program is done: a policy that looks ahead begins copies out of what is not read for
+ * long, and copies in of what is read soon. */
+enum ebb_status mem_look_ahead(struct mem_manager *m, struct ebb_error *err);
 /* The op has run: what it wrote in place has a new version, its outputs were just used. */
 enum ebb_status mem_made(struct mem_manager *m, const struct plan_node *op, bool is_remat,
                          struct ebb_error *err);

@@ -114,9 +114,17 @@ const struct mem_policy mem_policies[] = {
      "per "
      "second)",
      MEM_FREE},
+    {"unified",
+     {"Unified"},
+     MEM_EQ,
+     true,
+     false,
+     "made again or copied, whichever costs less time that no op hides, per byte and time to its "
+     "next use; copies begin early",
+     MEM_HIDDEN},
 };
 
-#define SEEING 2
+#define SEEING 3
 const size_t mem_policy_total = sizeof mem_policies / sizeof mem_policies[0];
 const size_t mem_policy_count = sizeof mem_policies / sizeof mem_policies[0] - SEEING;
 

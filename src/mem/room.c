@@ -21,7 +21,7 @@ enum ebb_status mem_room_release(struct mem_manager *m, uint32_t s, bool is_vict
                                  struct ebb_error *err)
 {
     struct mem_slot *slot = &m->slots[s];
-    EBB_TRY(mem_await(m, s, err));
+    EBB_TRY(mem_await_free(m, s, err));
     EBB_TRY(mem_tell_drop(m, s, is_victim, err));
     if (mem_bytes(m, s))
         mem_slab_give(&m->slab[0], slot->segment);
@@ -67,6 +67,8 @@ enum ebb_status mem_room_evict(struct mem_manager *m, uint32_t s, struct ebb_err
     count_victim(m, s);
     if (!drops) {
         EBB_TRY(mem_tier_send(m, s, tier, mem_offset(m, 0, m->slots[s].segment), err));
+        if (m->ahead)
+            mem_ahead_left(m, s, tier, false);
         return mem_room_release(m, s, true, err);
     }
     EBB_TRY(mem_room_release(m, s, true, err));
@@ -135,7 +137,7 @@ static enum ebb_status come_back(struct mem_manager *m, size_t i, uint32_t taken
 static enum ebb_status leave(struct mem_manager *m, uint32_t s, struct ebb_error *err)
 {
     count_victim(m, s);
-    EBB_TRY(mem_await(m, s, err));
+    EBB_TRY(mem_await_free(m, s, err));
     return mem_tell_drop(m, s, true, err);
 }
 

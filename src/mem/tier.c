@@ -9,6 +9,14 @@ enum ebb_status mem_await(struct mem_manager *m, uint32_t s, struct ebb_error *e
                  : EBB_OK;
 }
 
+enum ebb_status mem_await_free(struct mem_manager *m, uint32_t s, struct ebb_error *err)
+{
+    device_event gone = m->slots[s].gone;
+    EBB_TRY(mem_await(m, s, err));
+    m->slots[s].gone = 0;
+    return gone ? m->c.device->table->stream_wait(m->c.device, DEVICE_COMPUTE, gone, err) : EBB_OK;
+}
+
 /* The copy there, if any. */
 static enum ebb_status forget_in(struct mem_manager *m, uint32_t s, uint8_t tier,
                                  struct ebb_error *err)
@@ -32,8 +40,8 @@ enum ebb_status mem_forget(struct mem_manager *m, uint32_t s, struct ebb_error *
     return EBB_OK;
 }
 
-/* Copy to a lower tier; the compute stream may reuse the bytes only behind the copy (D4). Clean
- * copies are not repeated. */
+/* Copy to a lower tier; the compute stream may reuse the bytes only behind the copy (D4): whoever
+ * gives them back waits (mem_await_free). Clean copies are not repeated. */
 enum ebb_status mem_tier_send(struct mem_manager *m, uint32_t s, uint8_t tier, uint64_t from,
                               struct ebb_error *err)
 {
@@ -55,14 +63,15 @@ enum ebb_status mem_tier_send(struct mem_manager *m, uint32_t s, uint8_t tier, u
     slot->has_copy |= (uint8_t)(1u << tier);
     slot->copy_version[tier] = slot->version;
     enum device_stream out = device_copy_stream((enum device_tier)tier, true);
-    device_event made, gone;
+    device_event made;
     EBB_TRY(d->record(m->c.device, DEVICE_COMPUTE, &made, err));
     EBB_TRY(d->stream_wait(m->c.device, out, made, err));
     EBB_TRY(d->copy(m->c.device, out, (enum device_tier)tier,
                     mem_offset(m, tier, slot->copy_segment[tier]), DEVICE_T0, from, bytes, err));
-    EBB_TRY(d->record(m->c.device, out, &gone, err));
-    EBB_TRY(d->stream_wait(m->c.device, DEVICE_COMPUTE, gone, err));
+    EBB_TRY(d->record(m->c.device, out, &slot->gone, err));
     m->tally->swapped_bytes += bytes;
+    if (m->ahead)
+        mem_ahead_left(m, s, tier, true);
     return mem_tell(m, PLAN_SEND, s, mem_offset(m, tier, slot->copy_segment[tier]), tier, err);
 }
 
@@ -79,5 +88,7 @@ enum ebb_status mem_tier_fetch(struct mem_manager *m, uint32_t s, uint8_t tier, 
                     mem_offset(m, tier, slot->copy_segment[tier]), mem_bytes(m, s), err));
     EBB_TRY(d->record(m->c.device, in, &slot->ready, err));
     m->tally->swapped_bytes += mem_bytes(m, s);
+    if (m->ahead)
+        mem_ahead_fetched(m, s, tier);
     return mem_tell(m, PLAN_FETCH, s, 0, tier, err);
 }

@@ -207,8 +207,7 @@ static uint32_t choose_reference(struct mem_manager *m)
 
 /* ---- policies that see ------------------------------------------------------------------------ */
 
-/* Time until an op reads it, as if nothing more had to be made again; INFINITY: none does. */
-static double time_to_use(const struct mem_manager *m, uint32_t s)
+double mem_victim_time_to_use(const struct mem_manager *m, uint32_t s)
 {
     const struct plan_storage *st = &m->r->storages[s];
     const uint32_t *uses = &m->r->uses[st->use_first];
@@ -225,7 +224,7 @@ static double free_time(const struct mem_manager *m, uint32_t s)
 {
     uint8_t tier;
     double swap = mem_victim_swap_ns(m, s, &tier);
-    return swap == INFINITY ? -INFINITY : time_to_use(m, s) - swap;
+    return swap == INFINITY ? -INFINITY : mem_victim_time_to_use(m, s) - swap;
 }
 
 static bool is_copied(const struct mem_manager *m, uint32_t s)
@@ -236,7 +235,23 @@ static bool is_copied(const struct mem_manager *m, uint32_t s)
     return m->c.policy->sight == MEM_FARTHEST || free_time(m, s) >= 0;
 }
 
-/* The first best of the pool: first by copies, then by making again. */
+double mem_victim_make_ns(struct mem_manager *m, uint32_t s)
+{
+    return mem_victim_can_drop(m, s) ? (double)exact_cost(m, s) : INFINITY;
+}
+
+/* Byte-nanoseconds gained per nanosecond that nobody hides. */
+static double hidden_merit(struct mem_manager *m, uint32_t s)
+{
+    uint8_t tier;
+    if (is_dead(m, s))
+        return INFINITY;
+    double ns = mem_price(mem_victim_make_ns(m, s), mem_ahead_ns(m, s, &tier), NULL);
+    double gap = mem_victim_time_to_use(m, s), most = (double)m->r->base_cost;
+    return (double)mem_bytes(m, s) * (1 + (gap < most ? gap : most)) / (1 + ns);
+}
+
+/* The first best of the pool: first by copies, then by making again; by one price for both. */
 static uint32_t choose_seeing(struct mem_manager *m)
 {
     uint32_t best = MEM_NONE;
@@ -244,9 +259,10 @@ static uint32_t choose_seeing(struct mem_manager *m)
     bool top_copied = false;
     for (uint32_t i = 0; i < m->pool_count; i++) {
         uint32_t s = m->pool[i];
-        bool copied = is_copied(m, s);
-        double merit = m->c.policy->sight == MEM_FARTHEST || copied
-                           ? time_to_use(m, s)
+        bool copied = !m->ahead && is_copied(m, s);
+        double merit = m->ahead ? hidden_merit(m, s)
+                       : m->c.policy->sight == MEM_FARTHEST || copied
+                           ? mem_victim_time_to_use(m, s)
                            : (double)mem_bytes(m, s) / (1 + (double)exact_cost(m, s));
         bool is_better = copied != top_copied ? copied
                          : merit != top       ? merit > top
@@ -303,10 +319,10 @@ static uint32_t choose_open(struct mem_manager *m)
 bool mem_victim_drops(struct mem_manager *m, uint32_t s, uint8_t *tier)
 {
     bool drops = mem_victim_can_drop(m, s), by_copy;
-    double swap = mem_victim_swap_ns(m, s, tier);
-    if (!drops || swap == INFINITY)
+    double swap = m->ahead ? mem_ahead_ns(m, s, tier) : mem_victim_swap_ns(m, s, tier);
+    if (!drops || swap == INFINITY || (m->ahead && is_dead(m, s)))
         return drops;
-    if (m->c.policy->sight != MEM_BLIND && !is_dead(m, s))
+    if (m->c.policy->sight != MEM_BLIND && !m->ahead && !is_dead(m, s))
         return !is_copied(m, s);
     mem_price((double)exact_cost(m, s), swap, &by_copy);
     return !by_copy;

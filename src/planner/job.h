@@ -79,9 +79,10 @@ double planner_result_price(const struct planner_request *request,
       PLANNER_HOST)                                                                                \
     X(unified, NULL, "keep, make again, or copy to host and file beside the ops: fastest of many", \
       unified, PLANNER_HOST)                                                                       \
-    X(belady, NULL, "what is read last leaves, by a copy beside the ops", policy, PLANNER_HOST)    \
+    X(belady, NULL, "what is read last leaves, by a copy beside the ops", policy,                  \
+      PLANNER_HOST | PLANNER_POLICY)                                                               \
     X(capuchin, NULL, "copied where that ends before its next use, else made again", policy,       \
-      PLANNER_HOST)                                                                                \
+      PLANNER_HOST | PLANNER_POLICY)                                                               \
     X(all, "CHECKPOINT_ALL", "every forward output is a checkpoint", all, PLANNER_FORWARD)         \
     X(all_ap, "CHECKPOINT_ALL_AP", "every articulation point is a checkpoint", all,                \
       PLANNER_FORWARD | PLANNER_AP)                                                                \

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "mem/mem.h"
 #include "planner/job.h"
 
 const struct planner planner_table[] = {
@@ -27,6 +28,12 @@ const struct planner *planner_find(const char *name)
                 return &planner_table[i];
     }
     return NULL;
+}
+
+const struct mem_policy *planner_policy(const char *name)
+{
+    const struct planner *planner = planner_find(name);
+    return planner && !(planner->flags & PLANNER_POLICY) ? NULL : mem_policy_find(name);
 }
 
 const char *planner_status_text(enum planner_status status)

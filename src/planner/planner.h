@@ -150,6 +150,7 @@ enum planner_flag {
     PLANNER_AP = 8,        /* only articulation points are candidates */
     PLANNER_FORWARD = 16,  /* needs a trace that says where the backward pass begins */
     PLANNER_MIRRORED = 32, /* needs a graph whose backward pass mirrors the forward pass */
+    PLANNER_POLICY = 64,   /* decisions of the policy of the same name, written down */
 };
 
 struct planner {
@@ -163,6 +164,10 @@ struct planner {
 extern const struct planner planner_table[];
 extern const size_t planner_count;
 const struct planner *planner_find(const char *name); /* by name or alias; NULL = unknown */
+/* The policy of that name, unless a planner of the same name does more than write its decisions
+ * down (PLANNER_POLICY); NULL: none. */
+struct mem_policy;
+const struct mem_policy *planner_policy(const char *name);
 const char *planner_status_text(enum planner_status status);
 const char *planner_bound_text(enum planner_bound bound); /* NULL for none */
 

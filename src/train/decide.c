@@ -51,7 +51,7 @@ enum ebb_status train_ways_name(struct train_ways *w, const char *name, struct e
         name = w->is_free ? "dtr_eq" : "none";
     if (strcmp(name, "none") == 0)
         return EBB_OK;
-    w->policy = mem_policy_find(name);
+    w->policy = w->is_online ? mem_policy_find(name) : planner_policy(name);
     w->planner = w->policy ? NULL : planner_find(name);
     if (!w->policy && !w->planner)
         return ebb_fail(err, EBB_EINPUT,

@@ -80,6 +80,7 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     e->ways.samples = options->samples;
     e->ways.ignores_small = options->ignores_small;
     e->ways.link = options->link;
+    e->ways.is_online = options->is_online;
     train_ways_wish(&e->ways, &options->wishes);
     e->ways.profile = options->costs ? options->costs : profile_builtin();
     unsigned passes = 0;
@@ -484,6 +485,7 @@ enum ebb_status train_engine_predict(struct train_engine *e, struct train_progra
     EBB_TRY(ways_of(e, p, &ways, err));
     given = ways;
     train_ways_budget(&ways, budget_bytes);
+    ways.is_online = true; /* those that are tried by name are policies */
     EBB_TRY(train_ways_name(&ways, policy, err));
     EBB_TRY(train_choice_floor(&given, &p->choice, &floor_bytes, err));
     choice = p->choice; /* the floor's plan is lent */

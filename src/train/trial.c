@@ -498,7 +498,7 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     o.samples = t->options.samples;
     o.ignores_small = t->options.ignores_small;
     const struct mem_policy *policy = c->policy ? mem_policy_find(c->policy) : NULL;
-    if (policy && policy->sight && !c->host_bytes && !c->file_bytes)
+    if (policy && mem_policy_needs_tier(policy) && !c->host_bytes && !c->file_bytes)
         return ebb_fail(err, EBB_EINPUT,
                         "memory.policy: %s copies to lower tiers: give memory.host or memory.file",
                         policy->name);

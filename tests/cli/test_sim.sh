@@ -25,6 +25,12 @@ contains err "belady copies to lower tiers: add --host or --file"
 "$ebb" trace make random --ops 150 --seed 5 --views --mutation --multi-output --workspace --once --spread 1 -o random.trace >/dev/null
 "$ebb" trace make chain --layers 20 -o chain.log >/dev/null 2>&1
 
+# the one that prices both ways back does without, but not by the published rules
+expect 0 "$ebb" sim chain.log --policy unified --ratio 0.6
+expect 0 "$ebb" sim chain.log --policy unified,belady --ratio 0.6 --host 64MiB --link host=10
+expect 2 "$ebb" sim chain.log --policy unified --ratio 0.8 --rules simrd
+contains err "policy that looks ahead"
+
 # JSON: one object per row, with the keys other tools rely on
 expect 0 "$ebb" sim small.trace chain.log --policy dtr,dtr_eq --ratio 1,0.6,0.4 --json -j1
 rows 12

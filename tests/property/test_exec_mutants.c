@@ -112,7 +112,7 @@ static void breed(struct trace *t, uint64_t seed, size_t per_change)
     struct exec_options o = {.budget_bytes = UINT64_C(1) << 40};
     CHECK_OK(exec_run(program, &o, &report, &err), &err);
     uint64_t peak = report.peak_bytes;
-    o = (struct exec_options){.policy = &mem_policies[draw(&random, mem_policy_count)],
+    o = (struct exec_options){.policy = &mem_policies[draw(&random, mem_policy_total)],
                               .budget_bytes = peak / 256 * (3 + draw(&random, 5)) / 8 * 256,
                               .ways = MEM_DROP | MEM_HOST | MEM_FILE,
                               .limit = 4,

@@ -238,9 +238,9 @@ static void sweep(const struct trace *t, uint64_t seed, size_t policies_per_budg
                           : b == 9 ? stats.working_bytes / 2
                                    : 0;
         for (size_t k = 0; k < policies_per_budget; k++) {
-            size_t p = policies_per_budget == mem_policy_count
+            size_t p = policies_per_budget == mem_policy_total
                            ? k
-                           : ebb_splitmix64(&random) % mem_policy_count;
+                           : ebb_splitmix64(&random) % mem_policy_total;
             o = (struct exec_options){.policy = &mem_policies[p], .budget_bytes = budget};
             draw_options(&o, &random, full.peak_bytes);
             struct exec_report r = judge(program, t, &o, what);
@@ -297,7 +297,7 @@ TEST(every_policy__obeys_the_oracle_on_every_shape)
             synth.weight_bytes = 2048;
         }
         struct trace *t = exec_traces_shape(shapes[i].name, &synth);
-        sweep(t, i, mem_policy_count, WITH_PLAN | WITH_REPEAT);
+        sweep(t, i, mem_policy_total, WITH_PLAN | WITH_REPEAT);
         trace_destroy(t);
     }
     counted(blocks);

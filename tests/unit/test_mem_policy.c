@@ -16,7 +16,7 @@ static size_t names_of(const struct mem_policy *p, const char *names[4])
 
 TEST(names_and_aliases__are_unique)
 {
-    for (size_t i = 0; i < mem_policy_count; i++) {
+    for (size_t i = 0; i < mem_policy_total; i++) {
         const char *mine[4], *theirs[4];
         size_t count = names_of(&mem_policies[i], mine);
         for (size_t a = 0; a < count; a++) {
@@ -32,7 +32,7 @@ TEST(names_and_aliases__are_unique)
 
 TEST(names__are_lower_case_words_with_help)
 {
-    for (size_t i = 0; i < mem_policy_count; i++) {
+    for (size_t i = 0; i < mem_policy_total; i++) {
         for (const char *c = mem_policies[i].name; *c; c++)
             CHECK(islower((unsigned char)*c) || *c == '_');
         CHECK(mem_policies[i].help && mem_policies[i].help[0]);
@@ -84,6 +84,15 @@ TEST(ablation__is_complete)
         else
             CHECK_EQ(found, 1);
     }
+}
+
+/* Blind ones first: sweeps without tiers end before those that see. */
+TEST(rows__that_see_follow_the_blind)
+{
+    for (size_t i = 0; i < mem_policy_total; i++)
+        CHECK_EQ(mem_policies[i].sight != MEM_BLIND, i >= mem_policy_count);
+    CHECK(mem_policy_needs_tier(mem_policy_find("belady")));
+    CHECK(!mem_policy_needs_tier(mem_policy_find("unified")));
 }
 
 TEST_MAIN()

@@ -213,6 +213,11 @@ TEST(online_decisions__same_bits_as_planned_ones)
     train_with(&config, 2, true, &online);
     CHECK(online.peak_bytes <= config.budget_bytes);
     CHECK_STR(online.hash, planned.hash);
+    config.policy = "unified"; /* copies that begin early */
+    config.host_bytes = 64 << 20;
+    train_with(&config, 2, true, &online);
+    CHECK(online.peak_bytes <= config.budget_bytes);
+    CHECK_STR(online.hash, planned.hash);
 }
 
 /* ---- the zoo -------------------------------------------------------------------------------- */

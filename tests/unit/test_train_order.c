@@ -25,17 +25,23 @@ enum ebb_status train_place_find(const char *name, struct train_place *place, st
     return EBB_OK;
 }
 
-enum way { IN_HOST, IN_FILE, ON_HOST, WAYS }; /* copies there; all state there and updates, too */
+/* Copies there; all state there and updates, too. Then those of policy unified, which decides while
+ * it runs and begins copies before it must. */
+enum way { IN_HOST, IN_FILE, ON_HOST, WAYS, ONLINE_HOST = WAYS, ONLINE_FILE, ALL_WAYS };
 
 /* In the middle of the room; with all state below, in half of what it takes else. */
 static struct train_engine_options with_tier(enum way way)
 {
-    bool is_file = way == IN_FILE;
+    bool is_file = way == IN_FILE || way == ONLINE_FILE;
     struct train_engine_options o = {.threads = 1,
                                      .device = "late",
                                      .policy = way == ON_HOST ? NULL : "lru",
                                      .host_bytes = is_file ? 0 : 1 << 20,
                                      .file_bytes = is_file ? 1 << 20 : 0};
+    if (way >= ONLINE_HOST) {
+        o.policy = "unified";
+        o.is_online = true;
+    }
     o.wishes.hybrid_adam = way == ON_HOST ? TRAIN_OFF : TRAIN_OPEN;
     o.budget_bytes =
         (way == ON_HOST ? reference.floor / 2
@@ -68,9 +74,30 @@ TEST(any_order_that_events_allow__gives_the_same_bits)
 {
     run_reference(&err);
     late.has_gap = false;
-    for (enum way way = 0; way < WAYS; way++)
+    for (enum way way = 0; way < ALL_WAYS; way++)
         for (unsigned order = 0; order < ORDERS; order++)
             CHECK(is_reference(way, order));
+}
+
+/* What leaves early is waited for by whoever writes over its bytes, what comes early by its reader.
+ * The host waits for every op of such a run, so other waits, and those for what came an op before,
+ * cannot be seen to be missing. */
+TEST(a_wait_of_the_policy_that_is_left_out__is_seen)
+{
+    static const struct {
+        enum way way;
+        enum device_stream copies;
+    } cases[] = {
+        {ONLINE_HOST, DEVICE_OUT}, {ONLINE_HOST, DEVICE_IN}, {ONLINE_FILE, DEVICE_FILE_OUT}};
+    run_reference(&err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        late.has_gap = true;
+        late.waiter = DEVICE_COMPUTE;
+        late.maker = cases[i].copies;
+        late.at = SIZE_MAX;
+        CHECK(is_seen(cases[i].way));
+    }
+    late.has_gap = false;
 }
 
 /* Of every kind that there is: the stream that waits and the one that is waited for. */
