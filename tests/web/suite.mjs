@@ -620,7 +620,6 @@ test("the memory page's fields can be emptied and filled", async () => {
   page.expectsErrors = true; // what is typed may be none, or take long
   await at(page, "/memory");
   const batch = page.getByRole("spinbutton", { name: "Batch" }), model = page.getByRole("combobox", { name: "Model" });
-  await page.locator("[data-of=resnet50]").waitFor();
   await batch.press("End");
   await batch.press("Backspace");
   await batch.press("Backspace");
@@ -631,7 +630,7 @@ test("the memory page's fields can be emptied and filled", async () => {
   await model.fill("");
   same(await model.inputValue(), "", "an empty model");
   await model.pressSequentially("resnet20");
-  await page.locator("[data-of=resnet20]").waitFor();
+  await page.locator("[data-of=resnet20]").waitFor({ timeout: 30000 });
   await page.getByRole("textbox", { name: "Budget" }).fill("4G");
   await page.getByRole("alert").getByText("is no size").waitFor();
   await at(page, "/memory?optimizer=none");

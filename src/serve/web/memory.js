@@ -87,7 +87,7 @@ export function Memory({ place }) {
   const select = (key2, rows) => html`<select value=${form[key2]} onChange=${(e) => set({ [key2]: e.target.value })}>${rows.map(([k, text]) => html`<option key=${k} value=${k}>${text}</option>`)}</select>`;
   const verdict = quick && budget && (budget >= quick.unlimited_bytes ? ["good", "fits as it is"] : budget >= quick.floor_bytes ? ["busy", form.host || form.file ? "fits with recomputation and copies" : "fits with recomputation"] : ["bad", "does not fit"]);
   const marks = quick ? [["floor", quick.floor_bytes], ...(budget ? [["budget", budget]] : [])] : [];
-  return html`<div><div class="head"><h1>Memory before training</h1>${busy && html`<span class="note" role="status">computing…</span>`}</div>
+  return html`<div><div class="head"><h1>Memory before training</h1>${(busy || (!models.data && !models.error)) && html`<span class="note" role="status">computing…</span>`}</div>
     <section class="card" aria-label="what to train"><div class="body"><form class="facts" onSubmit=${(e) => e.preventDefault()}>
       ${field("Model", "model", html`<input list="zoo" value=${form.model} onInput=${(e) => write("model", e.target.value, { options: "" })} /><datalist id="zoo">${list.map((m) => html`<option key=${m.name} value=${m.name}>${m.summary}</option>`)}</datalist>`)}
       ${field("Batch", "batch", input("batch", { type: "number", min: 1 }))}
