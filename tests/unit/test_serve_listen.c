@@ -610,6 +610,37 @@ TEST(poll__for_what_comes_hears_it)
     fixture_end(&f);
 }
 
+/* Nothing can be written: nobody is kept awake by a stream that nothing is said to. */
+TEST(stream__lets_a_stalled_master_rest)
+{
+    int status = 200, id = 0;
+    struct ebb_error err;
+    struct serve_listen how = {.listen = "127.0.0.1:0"};
+    fixture_begin(&f, 1);
+    f.options.faults.commit_fail_from = 24;
+    f.options.faults.commit_fail_count = 1000000;
+    fixture_open(&f);
+    CHECK_OK(serve_listen(f.m, &how, &err), &err);
+    port = atoi(strrchr(serve_url(f.m), ':') + 1);
+    while (ebb_doc_int(fixture_get(&f, "/master"), "commits", 0) < 16)
+        fixture_ask(&f, "POST", "/tokens", "{}", NULL);
+    log_in();
+    int fd = listen_to_events("");
+    hear_until(fd, ": hello\n\n", 5000);
+    while (status == 200 && id < 12) { /* each doubts the streams, until one fails */
+        char target[32];
+        snprintf(target, sizeof target, "/tokens/%d", ++id);
+        fixture_ask(&f, "DELETE", target, NULL, &status);
+    }
+    CHECK_EQ(status, 503);
+    uint64_t start = ebb_clock_ns();
+    for (int i = 0; i < 10; i++)
+        exp_master_turn(f.m, 50);
+    CHECK(ebb_clock_ns() - start > 200000000u);
+    close(fd);
+    fixture_end(&f);
+}
+
 /* Who has lost the right to listen hears nothing more. */
 TEST(stream__ends_with_what_proves_who_listens)
 {
