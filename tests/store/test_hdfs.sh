@@ -37,7 +37,7 @@ touch "$RUN/hdfs.standby.${second##*:}"
 "$tool" "$there" check scratch 2> err.txt && fail "both are on standby"
 has err.txt "StandbyException: Operation category READ is not supported in state standby"
 rm "$RUN"/hdfs.standby.*
-ok "a name node that is gone, on standby; both"
+ok "a name node that is gone (200 files past it in $took ms), on standby; both"
 
 make_experiment exp.yaml "{type: hdfs, hdfs_url: \"$HDFS\", hdfs_path: /data}"
 timeout 120 "$ebb" run exp.yaml loop --no-charts > out.txt 2>&1 || fail "ebb run: $(cat out.txt)"
