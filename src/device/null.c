@@ -13,8 +13,9 @@ struct null_device {
     uint64_t now[DEVICE_STREAMS];
     uint64_t stall_ns;
     struct device_memory memory; /* sizes only */
-    uint64_t *events;            /* time at which event id - 1 is done */
+    uint64_t *events;            /* time at which event id - 1 - past is done */
     size_t event_count, event_capacity;
+    uint64_t past; /* events before the last sync: all done */
 };
 
 static struct null_device *self(struct device *device)
@@ -122,13 +123,14 @@ static enum ebb_status null_record(struct device *device, enum device_stream str
     struct null_device *d = self(device);
     EBB_TRY(ebb_grow(&d->events, &d->event_capacity, d->event_count + 1, sizeof *d->events, err));
     d->events[d->event_count++] = d->now[stream];
-    *event = d->event_count;
+    *event = d->past + d->event_count;
     return EBB_OK;
 }
 
 static uint64_t done_at(const struct null_device *d, device_event event)
 {
-    return event == 0 || event > d->event_count ? 0 : d->events[event - 1];
+    return event <= d->past || event > d->past + d->event_count ? 0
+                                                                : d->events[event - 1 - d->past];
 }
 
 static enum ebb_status null_stream_wait(struct device *device, enum device_stream stream,
@@ -166,6 +168,8 @@ static enum ebb_status null_sync(struct device *device, struct ebb_error *err)
         latest = d->now[s] > latest ? d->now[s] : latest;
     for (int s = 0; s < DEVICE_STREAMS; s++)
         d->now[s] = latest;
+    d->past += d->event_count;
+    d->event_count = 0;
     return EBB_OK;
 }
 
