@@ -89,6 +89,14 @@ enum ebb_status plan_base_layout(const struct trace *trace, const struct plan_ho
     return EBB_OK;
 }
 
+bool plan_has_act(const struct plan *plan, enum plan_act act)
+{
+    for (size_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].act == act)
+            return true;
+    return false;
+}
+
 enum ebb_status plan_copy(struct plan *to, const struct plan *from, struct ebb_error *err)
 {
     struct plan made = *from;

@@ -125,6 +125,7 @@ enum ebb_status plan_base_layout(const struct trace *trace, const struct plan_ho
 void plan_init(struct plan *plan);
 void plan_fini(struct plan *plan);
 /* `to`, which is initialised, becomes a copy. */
+bool plan_has_act(const struct plan *plan, enum plan_act act); /* a step of that kind */
 enum ebb_status plan_copy(struct plan *to, const struct plan *from, struct ebb_error *err);
 enum ebb_status plan_add(struct plan *plan, enum plan_act act, uint32_t index, uint64_t offset,
                          uint8_t tier, struct ebb_error *err);

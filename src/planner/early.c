@@ -573,6 +573,8 @@ enum ebb_status planner_early(const struct trace *trace, const struct plan *from
 {
     struct early e = {.trace = trace, .tiers = tiers};
     *is_found = false;
+    if (plan_has_act(from, PLAN_ROOM)) /* results in tier 1 stand where their op runs */
+        return EBB_OK;
     plan_init(&e.plan);
     enum ebb_status status = make(&e, from, drops_late, to, is_found, err);
     plan_fini(&e.plan);

@@ -311,6 +311,11 @@ enum ebb_status planner_lean(const struct trace *trace, const struct plan *from,
     plan_init(&l.plan);
     enum ebb_status status = plan_copy(&l.plan, from, err);
     plan_strip_offsets(&l.plan);
+    if (status == EBB_OK && plan_has_act(from, PLAN_ROOM)) { /* left as it is */
+        ebb_arena_fini(&l.arena);
+        *to = l.plan;
+        return EBB_OK;
+    }
     EBB_THEN(status, allocate(&l, err));
     EBB_THEN(status, look(&l, err));
     if (status == EBB_OK) {

@@ -4,7 +4,8 @@
 
 #include "planner/planner.h"
 
-/* The same first runs in the same order, without addresses; `to` is initialised and empty. */
+/* The same first runs in the same order, without addresses; `to` is initialised and empty. A
+ * plan with results in tier 1 (ROOM) stays as it is. */
 enum ebb_status planner_lean(const struct trace *trace, const struct plan *from, struct plan *to,
                              struct ebb_error *err);
 

@@ -192,8 +192,8 @@ enum ebb_status planner_floor_at(const struct trace *trace, const struct planner
 
 /* The plan with its copies moved to where they go beside the ops (early.c), with addresses within
  * the budget; `drops_late`: what is sent keeps its bytes until it has left, which takes room that
- * later copies could have had. `to` is initialised. *is_found is false when it has no copies or no
- * addresses are found. Whether it is faster the null device says. */
+ * later copies could have had. `to` is initialised. *is_found is false when it has no copies, results
+ * in tier 1 (ROOM), or no addresses are found. Whether it is faster the null device says. */
 enum ebb_status planner_early(const struct trace *trace, const struct plan *from,
                               const struct planner_tiers *tiers, bool drops_late, struct plan *to,
                               bool *is_found, struct ebb_error *err);

@@ -106,4 +106,27 @@ TEST(lean__copies_go_behind_the_last_reader)
     COMPARE(from, want);
 }
 
+/* Results in tier 1 and what serves nobody: neither is lost, nor do copies move. */
+TEST(lean__plans_with_room_below_stay)
+{
+    static const struct row rows[] = {{PLAN_PLACE, A, 0},  {PLAN_RUN, 0, 0},    {PLAN_SEND, A, 1},
+                                      {PLAN_ROOM, B, 1},   {PLAN_RUN, 1, 1},    {PLAN_PLACE, B, 0},
+                                      {PLAN_FETCH, B, 1},  {PLAN_PLACE, C, 0},  {PLAN_RUN, 2, 0},
+                                      {PLAN_DROP, B, 0},   {PLAN_FORGET, B, 1}, {PLAN_RUN, 3, 0},
+                                      {PLAN_FORGET, A, 1}, {PLAN_PLACE, D, 0},  {PLAN_RUN, 4, 0},
+                                      {PLAN_DROP, C, 0},   {PLAN_DROP, A, 0}};
+    struct planner_tiers tiers = {.bytes = {1 << 20, 1 << 20, 0}};
+    struct plan early = {0};
+    bool is_found = true;
+    COMPARE(rows, rows);
+    struct plan plan = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK_OK(plan_add(&plan, rows[i].act, rows[i].index, PLAN_NOWHERE, rows[i].tier, &err),
+                 &err);
+    CHECK_OK(planner_early(trace, &plan, &tiers, false, &early, &is_found, &err), &err);
+    CHECK(!is_found && early.step_count == 0);
+    plan_fini(&plan);
+    plan_fini(&early);
+}
+
 TEST_MAIN_EACH(begin, end)
