@@ -88,10 +88,18 @@ static void say_quotes(const struct ebb_doc_node *node, struct ebb_str *out)
     ebb_str_add(out, "\")");
 }
 
+/* An address with a name and a password, or with a token. */
+static bool is_signed_address(const struct ebb_doc_node *node)
+{
+    const char *at = node->kind == EBB_DOC_STRING ? strstr(node->text, "://") : NULL;
+    return at != NULL && strpbrk(at, "@?") != NULL;
+}
+
 static void say_refusal(const struct ebb_key *key, const struct ebb_doc_node *node,
                         struct ebb_str *out)
 {
-    bool is_secret = (key->flags & EBB_KEY_SECRET) != 0, has_words = key->words || key->word;
+    bool is_secret = (key->flags & EBB_KEY_SECRET) != 0 || is_signed_address(node);
+    bool has_words = key->words || key->word;
     ebb_str_add(out, "found ");
     if (is_secret)
         ebb_str_printf(out, "%s (not shown)", ebb_doc_kind_text(node->kind));
