@@ -77,6 +77,8 @@ static inline uint64_t device_copy_ns(const struct device_link *link, uint64_t b
 struct device_config {
     struct device_link out[DEVICE_TIERS]; /* T0 -> tier; [0] is not used */
     struct device_link in[DEVICE_TIERS];  /* tier -> T0; [0] = copies inside T0 */
+    double both[DEVICE_TIERS];            /* out and in together, while both are busy, carry so many
+                                             bytes per ns; 0: each as much as alone */
     bool is_throttled[DEVICE_TIERS]; /* cpu, far: copies to and from that tier take no less than
                                         their link says */
     const char *file_path;           /* folder of the T2 file; NULL: the system's temporary one */

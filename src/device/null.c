@@ -2,15 +2,24 @@
  *
  * Launches add their expected nanoseconds to the compute stream, copies occupy the link of their
  * direction and tier. Events are points on those clocks, so overlap, contention and stalls are
- * simulated exactly and repeatably. */
+ * simulated exactly and repeatably.
+ *
+ * Where a link carries less in each direction while both are busy, whoever comes later gets what
+ * the other leaves: a copy's end is known when it is queued, and both together carry no more than
+ * the link can. */
 #include "device/memory.h"
 
 #include "base/heap.h"
+
+struct busy {
+    uint64_t from, until; /* copies without a pause between them, the last ones of a stream */
+};
 
 struct null_device {
     struct device base; /* first: device_table comes from here */
     struct device_config config;
     uint64_t now[DEVICE_STREAMS];
+    struct busy busy[DEVICE_STREAMS];
     uint64_t stall_ns;
     struct device_memory memory; /* sizes only */
     uint64_t *events;            /* time at which event id - 1 - past is done */
@@ -82,6 +91,40 @@ static enum ebb_status null_launch_below(struct device *device, device_work work
     return EBB_OK;
 }
 
+/* When `bytes` that set out at `at` are there, while `other` has the link's other direction. */
+static double arrival(double at, double bytes, double alone, double beside, struct busy other)
+{
+    double from = (double)other.from, until = (double)other.until;
+    double before = at < from ? (from - at) * alone : 0;
+    if (at >= until || bytes <= before)
+        return at + bytes / alone;
+    at = at < from ? from : at;
+    bytes -= before;
+    double meanwhile = (until - at) * beside;
+    if (bytes <= meanwhile)
+        return at + bytes / beside;
+    return until + (bytes - meanwhile) / alone;
+}
+
+static uint64_t copy_ns(const struct null_device *d, enum device_stream stream, enum device_tier to,
+                        enum device_tier from, uint64_t bytes)
+{
+    uint64_t ns = device_link_ns(&d->config, to, from, bytes);
+    bool is_out = from == DEVICE_T0;
+    enum device_tier low = is_out ? to : from;
+    const struct device_link *out = &d->config.out[low], *in = &d->config.in[low];
+    const struct device_link *mine = is_out ? out : in;
+    double beside = d->config.both[low] - (is_out ? in : out)->bytes_per_ns;
+    struct busy other = d->busy[device_copy_stream(low, !is_out)];
+    if (to == from || d->config.both[low] == 0 || beside >= mine->bytes_per_ns ||
+        other.until <= d->now[stream])
+        return ns;
+    double end = arrival((double)(d->now[stream] + mine->latency_ns), (double)bytes,
+                         mine->bytes_per_ns, beside > 0 ? beside : 0, other);
+    uint64_t shared = (uint64_t)(end - (double)d->now[stream]);
+    return shared > ns ? shared : ns;
+}
+
 static enum ebb_status null_copy(struct device *device, enum device_stream stream,
                                  enum device_tier to, uint64_t to_offset, enum device_tier from,
                                  uint64_t from_offset, uint64_t bytes, struct ebb_error *err)
@@ -90,7 +133,11 @@ static enum ebb_status null_copy(struct device *device, enum device_stream strea
     struct device_item item = {
         .to = to, .from = from, .to_offset = to_offset, .from_offset = from_offset, .bytes = bytes};
     EBB_TRY(device_memory_check(&d->memory, &item, err));
-    d->now[stream] += device_link_ns(&d->config, to, from, bytes);
+    uint64_t begin = d->now[stream];
+    d->now[stream] += copy_ns(d, stream, to, from, bytes);
+    if (begin > d->busy[stream].until)
+        d->busy[stream].from = begin;
+    d->busy[stream].until = d->now[stream];
     return EBB_OK;
 }
 

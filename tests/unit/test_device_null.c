@@ -188,6 +188,58 @@ TEST(slabs__are_taken_once_and_not_left)
     CHECK_EQ(now(DEVICE_OUT), 0);
 }
 
+/* A device of the links above whose two directions to the host together carry `both`. */
+static void share(double both)
+{
+    struct device_config shared = links;
+    shared.both[DEVICE_HOST] = both;
+    device_null.destroy(d);
+    CHECK_OK(device_null.create(&d, &shared, &err), &err);
+    for (int k = 0; k < DEVICE_TIERS; k++)
+        CHECK_OK(device_null.reserve(d, (enum device_tier)k, 1000, &err), &err);
+}
+
+TEST(directions__who_comes_later_gets_what_is_left)
+{
+    share(4.5);
+    copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 400);
+    CHECK_EQ(now(DEVICE_OUT), 210); /* nobody was there before it */
+    copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 500);
+    CHECK_EQ(now(DEVICE_IN), 216); /* 190 ns at 2.5, then 25 bytes at 4 */
+    copy(DEVICE_FILE_IN, DEVICE_T0, DEVICE_FILE, 500);
+    CHECK_EQ(now(DEVICE_FILE_IN), 700); /* another link */
+    copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 40);
+    CHECK_EQ(now(DEVICE_IN), 216 + 30); /* out has ended */
+    copy(DEVICE_COMPUTE, DEVICE_T0, DEVICE_T0, 500);
+    CHECK_EQ(now(DEVICE_COMPUTE), 6);
+}
+
+TEST(directions__an_overlap_in_the_middle)
+{
+    share(4.5);
+    launch(300);
+    CHECK_OK(device_null.stream_wait(d, DEVICE_OUT, record(DEVICE_COMPUTE), &err), &err);
+    copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 80); /* from 300 to 350 */
+    copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 500);
+    CHECK_EQ(now(DEVICE_IN), 145); /* long before */
+    copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 800);
+    CHECK_EQ(now(DEVICE_IN), 383); /* 540 bytes until 300, 125 until 350, 135 at 4 */
+}
+
+TEST(directions__a_link_for_one_at_a_time)
+{
+    share(2);
+    copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 400);
+    copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 500);
+    CHECK_EQ(now(DEVICE_IN), 210 + 125);
+    copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 100); /* 2 - 4: it waits */
+    CHECK_EQ(now(DEVICE_OUT), 335 + 50);
+    share(6); /* enough for both */
+    copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 400);
+    copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 500);
+    CHECK_EQ(now(DEVICE_IN), 145);
+}
+
 TEST(allocations__that_fail_are_told)
 {
     uint64_t blocks = ebb_heap_live();
@@ -211,4 +263,7 @@ TEST_MAIN(FRESH(table__has_the_null_device), FRESH(copies__take_latency_and_byte
           FRESH(links__without_bandwidth_cost_their_latency),
           FRESH(streams__overlap_until_an_event_orders_them), FRESH(events__keep_their_moment),
           FRESH(sync__brings_all_streams_to_the_latest), FRESH(events__before_a_sync_are_forgotten),
-          FRESH(slabs__are_taken_once_and_not_left), FRESH(allocations__that_fail_are_told))
+          FRESH(slabs__are_taken_once_and_not_left),
+          FRESH(directions__who_comes_later_gets_what_is_left),
+          FRESH(directions__an_overlap_in_the_middle), FRESH(directions__a_link_for_one_at_a_time),
+          FRESH(allocations__that_fail_are_told))
