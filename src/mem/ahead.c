@@ -213,7 +213,11 @@ void mem_ahead_fetched(struct mem_manager *m, uint32_t s, uint8_t tier)
     a->still[s] = fmax(a->in_free[tier], (double)m->tally->clock_ns) +
                   mem_copy_ns(&m->c.links->in[tier], mem_bytes(m, s));
     a->in_free[tier] = a->still[s];
-    a->is_late[s] = 1;
+}
+
+void mem_ahead_late(struct mem_manager *m, uint32_t s)
+{
+    m->ahead->is_late[s] = 1;
 }
 
 /* ---- before it must --------------------------------------------------------------------------- */
@@ -294,9 +298,7 @@ static enum ebb_status fetch_early(struct mem_manager *m, struct ebb_error *err)
             if (least < (int64_t)bytes || !is_idle(m, in.storage) ||
                 mem_slab_find(&m->slab[0], bytes, false) == MEM_NONE)
                 return EBB_OK;
-            uint8_t is_late = m->ahead->is_late[in.storage];
-            EBB_TRY(mem_fetch(m, in.storage, err));
-            m->ahead->is_late[in.storage] = is_late;
+            EBB_TRY(mem_room_fetch(m, in.storage, err));
             mem_victim_pool(m, in.storage);
             room -= (int64_t)bytes;
             least -= (int64_t)bytes;

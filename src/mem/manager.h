@@ -51,6 +51,7 @@ double mem_ahead_ns(const struct mem_manager *m, uint32_t storage, uint8_t *tier
 /* It went to the tier (sent: by a copy that was begun now); its way back is booked. */
 void mem_ahead_left(struct mem_manager *m, uint32_t storage, uint8_t tier, bool is_sent);
 void mem_ahead_fetched(struct mem_manager *m, uint32_t storage, uint8_t tier);
+void mem_ahead_late(struct mem_manager *m, uint32_t storage); /* its reader waits for its copy */
 /* How long its copies, out or in, are still under way, as far as decisions know. */
 double mem_ahead_still_ns(const struct mem_manager *m, uint32_t storage);
 
@@ -61,6 +62,7 @@ enum ebb_status mem_gather(struct mem_manager *m, uint64_t bytes, bool *is_done,
 /* room.c */
 enum ebb_status mem_room_release(struct mem_manager *m, uint32_t storage, bool is_victim,
                                  struct ebb_error *err); /* it leaves tier 0 */
+enum ebb_status mem_room_fetch(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
 enum ebb_status mem_room_evict(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
 
 /* tier.c: copies, by offsets; streams are ordered behind each other as rule D4 demands */

@@ -359,7 +359,7 @@ enum ebb_status mem_take(struct mem_manager *m, uint64_t bytes, bool is_high, ui
                          uint32_t *segment, struct ebb_error *err);
 /* An output of the op about to run gets its bytes, pinned, at version 0. */
 enum ebb_status mem_place(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
-/* Its copy comes back. */
+/* Its copy comes back, now that an op reads it. */
 enum ebb_status mem_fetch(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
 /* The copies of it in lower tiers are given up. */
 enum ebb_status mem_forget(struct mem_manager *m, uint32_t storage, struct ebb_error *err);

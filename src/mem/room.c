@@ -263,7 +263,7 @@ static enum ebb_status take_place(struct mem_manager *m, uint32_t s, struct ebb_
     return mem_tell(m, PLAN_PLACE, s, bytes ? mem_offset(m, 0, slot->segment) : 0, 0, err);
 }
 
-enum ebb_status mem_fetch(struct mem_manager *m, uint32_t s, struct ebb_error *err)
+enum ebb_status mem_room_fetch(struct mem_manager *m, uint32_t s, struct ebb_error *err)
 {
     struct mem_slot *slot = &m->slots[s];
     uint8_t tier = slot->has_copy >> DEVICE_HOST & 1 ? DEVICE_HOST : DEVICE_FILE;
@@ -272,6 +272,13 @@ enum ebb_status mem_fetch(struct mem_manager *m, uint32_t s, struct ebb_error *e
     EBB_TRY(arrive(m, s, err));
     mem_victim_touch(m, s);
     return EBB_OK;
+}
+
+enum ebb_status mem_fetch(struct mem_manager *m, uint32_t s, struct ebb_error *err)
+{
+    if (m->ahead)
+        mem_ahead_late(m, s);
+    return mem_room_fetch(m, s, err);
 }
 
 enum ebb_status mem_place(struct mem_manager *m, uint32_t s, struct ebb_error *err)

@@ -1,27 +1,11 @@
 /* Policies that know what comes (belady, capuchin, unified), on the null device: who leaves, how, and
  * what is waited for, checked by hand. */
 #include "test.h"
-#include "exec_oracle.h"
+#include "exec_kit.h"
 #include "exec_traces.h"
-#include "trace_kit.h"
 
 #include "base/heap.h"
 #include "exec/exec.h"
-
-static struct ebb_error err;
-static struct trace_builder *builder;
-
-static uint32_t op(uint64_t cost, uint64_t bytes, const uint32_t *inputs, size_t count)
-{
-    struct trace_op_desc like = {.kind_name = "op", .cost_ns = cost, .is_leaf = cost == 0};
-    return trace_kit_op(builder, like, bytes, inputs, count);
-}
-
-static struct trace *end(uint32_t kept)
-{
-    trace_kit_command(builder, TRACE_PIN, kept);
-    return trace_kit_end(builder, "ahead");
-}
 
 /* A host whose link takes `rate` bytes per ns each way. */
 static struct exec_options with_host(const char *policy, uint64_t budget, double rate)
@@ -31,22 +15,6 @@ static struct exec_options with_host(const char *policy, uint64_t budget, double
     o.tier_bytes[DEVICE_HOST] = 1 << 20;
     o.links.out[DEVICE_HOST] = o.links.in[DEVICE_HOST] = (struct device_link){0, rate};
     return o;
-}
-
-static struct exec_report run(const struct trace *t, struct exec_options *o, struct exec_log *log)
-{
-    struct exec_program *program = NULL;
-    struct exec_report r;
-    char why[ORACLE_WHY] = "";
-    exec_log_fini(log);
-    o->log = log;
-    CHECK_OK(exec_program_create(&program, t, EXEC_EBB, &err), &err);
-    CHECK_OK(exec_run(program, o, &r, &err), &err);
-    struct oracle_case judged = {.trace = t, .options = o, .report = &r, .is_planned = false};
-    if (!oracle_judge(&judged, why))
-        fail_msg("%s", why);
-    exec_program_destroy(program);
-    return r;
 }
 
 /* Storage of the first event of that kind; UINT32_MAX: there is none. */
@@ -61,7 +29,7 @@ static uint32_t first_of(const struct exec_log *log, enum exec_event_kind kind)
 /* Two chunks, one of which has to make room for a third. */
 static struct trace *two_chunks(bool first_is_last)
 {
-    builder = trace_kit_begin();
+    begin();
     uint32_t x = op(0, 256, NULL, 0);
     uint32_t a = op(100, 1024, &x, 1), b = op(100, 1024, &x, 1);
     uint32_t room = op(100, 1024, &x, 1);
@@ -85,7 +53,7 @@ TEST(belady__what_is_read_last_leaves)
 /* The same two in turns: whichever was read just now is read last again. */
 TEST(belady__in_turns__the_one_just_read_leaves)
 {
-    builder = trace_kit_begin();
+    begin();
     uint32_t x = op(0, 256, NULL, 0);
     uint32_t chunk[2] = {op(100, 1024, &x, 1), op(100, 1024, &x, 1)}, at = x;
     for (int k = 0; k < 6; k++) {
@@ -112,7 +80,7 @@ TEST(seeing__what_is_never_read_leaves_first)
 {
     static const char *const names[] = {"belady", "unified"};
     for (size_t p = 0; p < 2; p++) {
-        builder = trace_kit_begin();
+        begin();
         uint32_t x = op(0, 256, NULL, 0);
         uint32_t a = op(100, 1024, &x, 1);
         op(100, 1024, &x, 1); /* storage 2 */
@@ -133,7 +101,7 @@ TEST(seeing__what_is_never_read_leaves_first)
  * needs its bytes. */
 static struct trace *long_gap(uint64_t cost, int ops)
 {
-    builder = trace_kit_begin();
+    begin();
     uint32_t x = op(0, 256, NULL, 0);
     uint32_t a = op(cost, 1024, &x, 1), b = op(1000, 256, &a, 1);
     for (int k = 0; k < ops; k++) {

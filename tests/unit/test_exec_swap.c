@@ -1,31 +1,11 @@
 /* Ways back other than recomputation, on the null device: every time can be checked by hand. */
 #include "test.h"
-#include "exec_oracle.h"
-#include "trace_kit.h"
+#include "exec_kit.h"
 
 #include "base/heap.h"
 #include "exec/exec.h"
 
 static struct ebb_error err;
-static struct trace_builder *builder;
-
-static void begin(void)
-{
-    builder = trace_kit_begin();
-}
-
-/* An op of `cost` ns that makes one storage; a leaf when it costs nothing. */
-static uint32_t op(uint64_t cost, uint64_t bytes, const uint32_t *inputs, size_t count)
-{
-    struct trace_op_desc like = {.kind_name = "op", .cost_ns = cost, .is_leaf = cost == 0};
-    return trace_kit_op(builder, like, bytes, inputs, count);
-}
-
-static struct trace *end(uint32_t kept)
-{
-    trace_kit_command(builder, TRACE_PIN, kept);
-    return trace_kit_end(builder, "swap");
-}
 
 static struct exec_options tiers(uint64_t budget, unsigned ways, uint64_t host, uint64_t file)
 {
@@ -46,22 +26,6 @@ static size_t count_events(const struct exec_log *log, enum exec_event_kind kind
     for (size_t i = 0; i < log->count; i++)
         count += log->events[i].kind == kind && log->events[i].tier == tier;
     return count;
-}
-
-static struct exec_report run(const struct trace *t, struct exec_options *o, struct exec_log *log)
-{
-    struct exec_program *program = NULL;
-    struct exec_report r;
-    char why[ORACLE_WHY] = "";
-    exec_log_fini(log);
-    o->log = log;
-    CHECK_OK(exec_program_create(&program, t, EXEC_EBB, &err), &err);
-    CHECK_OK(exec_run(program, o, &r, &err), &err);
-    struct oracle_case judged = {.trace = t, .options = o, .report = &r, .is_planned = false};
-    if (!oracle_judge(&judged, why))
-        fail_msg("%s", why);
-    exec_program_destroy(program);
-    return r;
 }
 
 /* A weight that is used first, in the middle and last, and has to make room twice. */
