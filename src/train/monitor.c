@@ -110,6 +110,7 @@ void train_monitor_tell(struct train_monitor *m, const struct trace *trace,
     m->trace = trace;
     m->accounted_bytes = accounted_bytes;
     m->update = update;
+    atomic_store_explicit(&m->op, TRACE_NONE, memory_order_relaxed); /* that of another program */
     pthread_mutex_unlock(&m->lock);
 }
 

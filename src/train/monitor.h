@@ -22,7 +22,7 @@ struct train_sight {           /* what was seen */
     uint64_t accounted_bytes;  /* most */
     uint64_t beyond_bytes;     /* most of observed - accounted at one instant, ... */
     int64_t update;            /* ... during this update, ... */
-    uint32_t op;               /* ... while this op of ... */
+    uint32_t op;               /* ... while this op (TRACE_NONE: before the first) of ... */
     const struct trace *trace; /* ... this program ran; NULL: between runs */
     uint64_t samples;
 };
