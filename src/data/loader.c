@@ -20,11 +20,11 @@
 #include "base/heap.h"
 #include "base/thread.h"
 
-enum { GROUP_BYTES = 128 << 10, MAX_SLOTS = 4096, MAX_WORKERS = 256, AHEAD = 4 };
+enum { GROUP_BYTES = 128 << 10, MAX_SLOTS = 4096, MAX_WORKERS = 256, AHEAD = 4, ALIGN = 8 };
 
 struct slot {
     uint64_t group;
-    uint8_t *memory; /* fields one after the other, group_size samples each */
+    uint8_t *memory; /* fields one after the other, aligned, group_size samples each */
     enum ebb_status status;
     bool is_done;
 };
@@ -229,7 +229,8 @@ static enum ebb_status size_buffers(struct data_loader *l, struct ebb_error *err
     if (l->group_size > l->used)
         l->group_size = (size_t)l->used;
     uint64_t left = o->buffer_bytes - lists - overhead_bytes(l, workers, 0);
-    size_t slot_cost = sizeof(struct slot) + 2 * sizeof(void *);
+    size_t slot_cost =
+        sizeof(struct slot) + 2 * sizeof(void *) + l->info->field_count * (ALIGN - 1);
     /* A tight buffer gets smaller groups before it gets none. */
     while (l->group_size > 1 && left / (l->group_size * sample + slot_cost) < 4)
         l->group_size /= 2;
@@ -255,6 +256,7 @@ static enum ebb_status make_slots(struct data_loader *l, struct ebb_error *err)
     for (size_t f = 0; f < l->info->field_count; f++) {
         l->offsets[f] = bytes;
         bytes += l->group_size * l->info->fields[f].bytes;
+        bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     }
     EBB_TRY(ebb_new(&l->slots, n, sizeof *l->slots, err));
     EBB_TRY(ebb_new(&l->slot_memory, n, bytes, err));

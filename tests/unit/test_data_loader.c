@@ -335,6 +335,30 @@ TEST(epochs__smaller_than_what_is_ahead_keep_their_order)
     data_close(set);
 }
 
+/* A sample of 5 x 5 x 3 floats, or bytes, and a label of eight bytes behind it: found by the sanitizer
+ * of undefined behaviour. */
+TEST(fields__lie_where_their_type_may)
+{
+    static const char *const sections[] = {
+        "{name: imagefolder, data_dir: synthetic, crop: 5, samples: 3}",
+        "{name: imagefolder, data_dir: synthetic, crop: 5, image_dtype: u8, samples: 3}"};
+    struct kit *kit = *cmocka_state;
+    for (size_t k = 0; k < 2; k++) {
+        struct data_set *set = kit_open(kit, sections[k]);
+        struct data_loader_options o = {.batch = 1, .order = DATA_SEQUENTIAL, .workers = 1};
+        struct data_loader *l = make(kit, set, o);
+        float image[75];
+        for (int64_t i = 0; i < 3; i++) {
+            int64_t label = -1;
+            struct data_batch b;
+            CHECK_OK(data_loader_next(l, (void *[]){image, &label}, &b, &kit->err), &kit->err);
+            CHECK_EQ(label, i);
+        }
+        data_loader_destroy(l);
+        data_close(set);
+    }
+}
+
 static enum ebb_status open_and_read(void *context)
 {
     struct kit *kit = context;
