@@ -289,6 +289,7 @@ static const struct {
     {"blocks", UNSEEDED | SMALL, planner_best_blocks},
     {"repair", UNSEEDED, planner_best_repair_all},
     {"floor", UNSEEDED | PATIENT | PLAYABLE, planner_best_floor},
+    {"unified", UNSEEDED | PATIENT | PLAYABLE | OPEN, planner_best_unified},
     {"classic", UNSEEDED | PATIENT, planner_best_classic},
     {"classic", UNSEEDED | QUICK | NOTHING, planner_best_classic},
     {"fill", UNSEEDED, take_filled},

@@ -49,6 +49,8 @@ enum ebb_status planner_best_repair_all(struct best *b, struct ebb_error *err);
 /* Planner `floor` plays for memory; with room to spare its plans are sometimes cheap. It may run
  * updates in another order than the trace, so its plan is kept as it is, and is a seed besides. */
 enum ebb_status planner_best_floor(struct best *b, struct ebb_error *err);
+/* What `unified` would do without tiers, where its searches are thorough: kept and a seed likewise. */
+enum ebb_status planner_best_unified(struct best *b, struct ebb_error *err);
 /* The classic strategies, with their own parameters: what each would answer by itself. */
 enum ebb_status planner_best_classic(struct best *b, struct ebb_error *err);
 enum ebb_status planner_best_warm(struct best *b, struct ebb_error *err);

@@ -11,6 +11,7 @@
 
 #include "base/heap.h"
 #include "exec/exec.h"
+#include "planner/unified.h"
 
 #define CLASSIC_NODES 1000
 #define RECORDED_NODES 2000 /* first plans of larger traces do with games */
@@ -184,25 +185,47 @@ enum ebb_status planner_best_game(struct best *b, struct ebb_error *err)
     return status;
 }
 
-enum ebb_status planner_best_floor(struct best *b, struct ebb_error *err)
+/* A planner that makes its plan itself. */
+static enum ebb_status seed_made(struct best *b, const char *name,
+                                 enum ebb_status (*make)(struct planner_job *job,
+                                                         struct ebb_error *err),
+                                 struct ebb_error *err)
 {
     struct planner_job *job = b->job;
     char winner[sizeof job->winner];
     memcpy(winner, job->winner, sizeof winner);
-    EBB_TRY(planner_solve_floor(job, err));
+    EBB_TRY(make(job, err));
     memcpy(job->winner, winner, sizeof winner);
     job->note[0] = '\0';
     job->is_not_applicable = false;
     if (!job->has_made)
         return EBB_OK;
-    struct run run = {.plan = job->made, .name = "floor"};
+    struct run run = {.plan = job->made, .name = name};
     plan_init(&job->made);
     job->has_made = false;
     job->made_cost = 0;
-    enum ebb_status status = plan_seed(b, &run.plan, "floor", err);
+    enum ebb_status status = plan_seed(b, &run.plan, name, err);
     if (status == EBB_OK)
         keep_game(job, &run);
     plan_fini(&run.plan);
+    return status;
+}
+
+enum ebb_status planner_best_floor(struct best *b, struct ebb_error *err)
+{
+    return seed_made(b, "floor", planner_solve_floor, err);
+}
+
+enum ebb_status planner_best_unified(struct best *b, struct ebb_error *err)
+{
+    const struct planner_request *asked = b->job->request;
+    struct planner_request without = *asked;
+    if (b->job->graph->trace->op_count > UNIFIED_SOME_OPS || b->job->graph->trace->is_graph)
+        return EBB_OK;
+    without.tiers = planner_without_tiers(&asked->tiers);
+    b->job->request = &without;
+    enum ebb_status status = seed_made(b, "unified", planner_solve_unified, err);
+    b->job->request = asked;
     return status;
 }
 

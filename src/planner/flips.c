@@ -16,10 +16,12 @@
 #include "base/heap.h"
 #include "planner/floor.h"
 
-#define FEW_USES 64
-#define SHAKEN 8  /* variants beside the plain ones */
-#define SEEN 8192 /* hashes of games that were timed */
-#define GAMES 8   /* for every one that is timed: most are seen to be slower before */
+#define FEW_USES 64   /* up to here decisions are changed two at a time */
+#define SOME_USES 512 /* up to here all of them are */
+#define SHAKEN 8      /* variants beside the plain ones */
+#define SEEN 8192     /* hashes of games that were timed */
+#define VARIANTS (2 * (FLOOR_VARIANTS + SHAKEN))
+#define GAMES 8 /* for every one that is timed: most are seen to be slower before */
 
 struct gap {
     uint32_t use; /* index into plan_recipes.uses */
@@ -132,7 +134,7 @@ static int by_ns(const void *a, const void *b)
 static void add_others(struct flipping *p)
 {
     size_t count = p->gap_count;
-    for (uint32_t use = 0; use < p->use_count && p->use_count <= FEW_USES; use++) {
+    for (uint32_t use = 0; use < p->use_count && p->use_count <= SOME_USES; use++) {
         bool is_there = false;
         for (size_t i = 0; i < count; i++)
             is_there |= p->gaps[i].use == use;
@@ -327,8 +329,78 @@ static enum ebb_status prepare(struct flipping *p, enum plan_look look, struct e
     return EBB_OK;
 }
 
+static void forget_games(struct flipping *p)
+{
+    p->best_ns = UINT64_MAX;
+    p->seen_count = 0;
+    memset(p->seen, 0, SEEN * sizeof *p->seen);
+}
+
+/* How fast each variant is as it comes. */
+static enum ebb_status play_all(struct flipping *p, uint64_t *ns, struct ebb_error *err)
+{
+    bool is_better;
+    memset(ns, 0xff, VARIANTS * sizeof *ns);
+    for (int v = 0; v < VARIANTS; v += p->use_count <= SOME_USES ? 1 : 2) {
+        forget_games(p); /* patient games take longer */
+        EBB_TRY(play(p, v, &is_better, err));
+        ns[v] = p->best_ns;
+    }
+    return EBB_OK;
+}
+
+/* From a variant, or where an earlier start came to, as far as single changes lead. */
+static enum ebb_status begin_at(struct flipping *p, int variant, const uint8_t *ways,
+                                struct ebb_error *err)
+{
+    bool is_better;
+    forget_games(p);
+    p->variant = variant;
+    memcpy(p->ways, ways, p->use_count);
+    EBB_TRY(play(p, variant, &is_better, err));
+    return p->best_ns != UINT64_MAX ? flip_gaps(p, err) : EBB_OK;
+}
+
+/* From the variants that are fastest; then two at a time from where that was best. */
+static enum ebb_status flip_starts(struct flipping *p, struct ebb_error *err)
+{
+    uint64_t ns[VARIANTS], best_ns = UINT64_MAX;
+    uint8_t *any = ebb_arena_calloc(&p->arena, (size_t)p->use_count + 1, 1);
+    uint8_t *ways = ebb_arena_calloc(&p->arena, (size_t)p->use_count + 1, 1);
+    int variant = 0;
+    EBB_TRY(ebb_arena_status(&p->arena, err));
+    memset(any, FLOOR_ANY, p->use_count);
+    EBB_TRY(play_all(p, ns, err));
+    for (int i = 0; i < p->f->starts; i++) {
+        int first = 0;
+        for (int v = 1; v < VARIANTS; v++)
+            first = ns[v] < ns[first] ? v : first;
+        if (ns[first] == UINT64_MAX)
+            break;
+        p->tries = p->f->tries;
+        p->games = GAMES * p->f->tries;
+        EBB_TRY(begin_at(p, first, any, err));
+        ns[first] = UINT64_MAX;
+        if (p->best_ns < best_ns) {
+            best_ns = p->best_ns;
+            variant = p->variant;
+            memcpy(ways, p->ways, p->use_count);
+        }
+    }
+    if (best_ns == UINT64_MAX || p->use_count > FEW_USES)
+        return EBB_OK;
+    for (int i = 0; i < 2; i++) { /* patient, and not */
+        p->tries = p->f->tries;
+        p->games = GAMES * p->f->tries;
+        EBB_TRY(begin_at(p, variant ^ i, ways, err));
+        if (p->best_ns != UINT64_MAX)
+            EBB_TRY(flip_all(p, err));
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status flip_order(const struct planner_flips *flips, enum plan_look look,
-                                  struct ebb_error *err)
+                                  const struct plan_holds *holds, struct ebb_error *err)
 {
     struct flipping p = {
         .f = flips, .best_ns = UINT64_MAX, .tries = flips->tries, .games = GAMES * flips->tries};
@@ -336,17 +408,8 @@ static enum ebb_status flip_order(const struct planner_flips *flips, enum plan_l
     plan_init(&p.best);
     enum ebb_status status = prepare(&p, look, err);
     if (status == EBB_OK && (look == PLAN_OFFLINE || p.graph->is_moved)) {
-        bool is_better;
-        int step = p.use_count <= FEW_USES ? 1 : 2; /* patient games take longer */
-        for (int v = 0; v < 2 * (FLOOR_VARIANTS + SHAKEN) && status == EBB_OK; v += step)
-            status = play(&p, v, &is_better, err);
-        for (int i = 0; i < (step == 1 ? 2 : 1) && status == EBB_OK; i++) {
-            if (p.best_ns != UINT64_MAX)
-                status = flip_all(&p, err);
-            p.variant ^= 1; /* patient, if it was not */
-            p.tries = flips->tries;
-            p.games = GAMES * flips->tries;
-        }
+        plan_recipes_settle(p.graph, holds);
+        status = flip_starts(&p, err);
     }
     plan_fini(&p.best);
     plan_recipes_destroy(p.graph);
@@ -356,6 +419,11 @@ static enum ebb_status flip_order(const struct planner_flips *flips, enum plan_l
 
 enum ebb_status planner_flip(const struct planner_flips *flips, struct ebb_error *err)
 {
-    EBB_TRY(flip_order(flips, PLAN_OFFLINE, err));
-    return flip_order(flips, PLAN_EARLY, err);
+    static const struct plan_holds holds[] = {{0}, {.keep_again = true}, {.is_shortest = true}};
+    enum ebb_status status = EBB_OK;
+    struct planner_flips f = *flips;
+    for (size_t i = 0; i < (f.is_thorough ? sizeof holds / sizeof *holds : 1); i++, f.starts = 2)
+        for (int k = 0; k < 2; k++)
+            EBB_THEN(status, flip_order(&f, k ? PLAN_EARLY : PLAN_OFFLINE, &holds[i], err));
+    return status;
 }

@@ -7,8 +7,10 @@
 struct planner_flips {
     const struct trace *trace;
     const struct planner_tiers
-        *tiers;     /* what games see: the part of the budget, prices of copies */
-    uint32_t tries; /* games */
+        *tiers;       /* what games see: the part of the budget, prices of copies */
+    uint32_t tries;   /* games */
+    int starts;       /* games that it begins with, the fastest first */
+    bool is_thorough; /* also with anchors held longer, and shorter */
     /* Times a game (steps without addresses): *ns is UINT64_MAX when it cannot run, and `fastest`,
      * initialised and empty, becomes the plan as it was timed. */
     enum ebb_status (*time)(void *context, const struct plan *game, struct plan *fastest,

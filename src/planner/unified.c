@@ -10,12 +10,13 @@
  * room, so that nothing need be moved within the device. Then single decisions of the
  * best are changed (flips.c). The null device says which is fastest. The number of tries is
  * fixed: the answer is a function of trace, tiers and seed. */
+#include "planner/unified.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/heap.h"
-#include "exec/exec.h"
 #include "planner/flips.h"
 #include "planner/job.h"
 #include "planner/lean.h"
@@ -23,11 +24,11 @@
 #define MANY_OPS 5000       /* from here on fewer tries */
 #define MANY_MORE_OPS 20000 /* from here on games alone */
 #define GAMES 60000         /* over the number of ops: games of large steps */
-#define FEW_OPS 64          /* up to here more */
-#define SOME_OPS 500     /* from here on none where state is below: it is asked for several times */
-#define FLIPS 40000      /* over the number of ops: games with decisions changed */
-#define MOST_FLIPS 10000 /* of few ops */
-#define SMALL_OPS 1500   /* up to here a try takes next to nothing */
+#define TINY_OPS 16         /* up to here most */
+#define FLIPS 40000         /* over the number of ops: games with decisions changed */
+#define MOST_FLIPS 1000     /* of few ops */
+#define STARTS_OPS 600      /* over the number of ops: games that flips begin with */
+#define SMALL_OPS 1500      /* up to here a try takes next to nothing */
 
 static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
 static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
@@ -36,21 +37,7 @@ enum { SLACKS = sizeof slacks / sizeof *slacks, PRICES = sizeof prices / sizeof 
 #define NEAR_FLOOR 1.05 /* times the floor: nearer a portfolio searches long */
 #define AT_FLOOR 1.002  /* nearer large steps have nothing but the floor's own plan */
 enum { TRIES = 6, SMALL_TRIES = 20 };
-
-struct unified {
-    const struct exec_program *program;
-    const struct trace *trace;
-    const struct planner_tiers *tiers;
-    uint64_t seed;
-    struct plan *best;
-    struct exec_report *report;                         /* of the best */
-    bool is_found, is_new;                              /* is_new: since that was reset */
-    double slack, price;                                /* with which it was found */
-    uint64_t seen[2 * (SLACKS * PRICES + SMALL_TRIES)]; /* hashes of plans that were offered */
-    size_t seen_count;
-    struct plan *fastest; /* NULL, or the fastest of one game: fastest_ns */
-    uint64_t fastest_ns;
-};
+_Static_assert(UNIFIED_SEEN >= 2 * (SLACKS * PRICES + SMALL_TRIES), "all plans have a place");
 
 /* Another price often makes the same plan. */
 static bool is_known(struct unified *u, const struct plan *plan)
@@ -79,8 +66,8 @@ static struct exec_options options_for(const struct unified *u, const struct pla
 }
 
 /* For want of room, in tier 0 or below, a try fails and nothing else does. */
-static enum ebb_status unless_no_room(enum ebb_status status, const struct ebb_error *why,
-                                      struct ebb_error *err)
+enum ebb_status planner_unified_unless_no_room(enum ebb_status status, const struct ebb_error *why,
+                                               struct ebb_error *err)
 {
     if (status == EBB_OK || status == EBB_EBUDGET)
         return EBB_OK;
@@ -88,7 +75,7 @@ static enum ebb_status unless_no_room(enum ebb_status status, const struct ebb_e
 }
 
 /* Times a plan; a faster one changes places with the best. */
-static enum ebb_status compare(struct unified *u, struct plan *plan, struct ebb_error *err)
+enum ebb_status planner_unified_compare(struct unified *u, struct plan *plan, struct ebb_error *err)
 {
     struct exec_options o = options_for(u, u->tiers);
     struct exec_report report;
@@ -96,7 +83,7 @@ static enum ebb_status compare(struct unified *u, struct plan *plan, struct ebb_
     o.plan = plan;
     enum ebb_status status = exec_run(u->program, &o, &report, &why);
     if (status != EBB_OK)
-        return unless_no_room(status, &why, err);
+        return planner_unified_unless_no_room(status, &why, err);
     uint64_t ns = report.device_ns > report.clock_ns ? report.device_ns : report.clock_ns;
     if (u->fastest && ns < u->fastest_ns) {
         EBB_TRY(plan_copy(u->fastest, plan, err));
@@ -119,14 +106,14 @@ static enum ebb_status compare_early(struct unified *u, const struct plan *plan,
     struct ebb_error why = {0};
     enum ebb_status status =
         planner_early(u->trace, plan, u->tiers, drops_late, &early, &is_found, &why);
-    status = unless_no_room(status, &why, err);
+    status = planner_unified_unless_no_room(status, &why, err);
     if (status == EBB_OK && is_found)
-        status = compare(u, &early, err);
+        status = planner_unified_compare(u, &early, err);
     plan_fini(&early);
     return status;
 }
 
-static bool has_copies(const struct plan *plan)
+bool planner_unified_has_copies(const struct plan *plan)
 {
     for (size_t i = 0; i < plan->step_count; i++)
         if (plan->steps[i].act == PLAN_SEND || plan->steps[i].act == PLAN_FETCH)
@@ -140,8 +127,8 @@ static enum ebb_status compare_still(struct unified *u, struct plan *plan, struc
     struct ebb_error why = {0};
     enum ebb_status status = plan_assign_sliding(u->trace, plan, u->tiers->bytes[0], NULL, &why);
     if (status == EBB_OK)
-        return compare(u, plan, err);
-    return unless_no_room(status, &why, err);
+        return planner_unified_compare(u, plan, err);
+    return planner_unified_unless_no_room(status, &why, err);
 }
 
 /* Without what serves nobody, and then with its copies moved. */
@@ -151,21 +138,22 @@ static enum ebb_status compare_lean(struct unified *u, const struct plan *plan,
     struct plan lean = {0};
     enum ebb_status status = planner_lean(u->trace, plan, &lean, err);
     if (status == EBB_OK)
-        status =
-            has_copies(&lean) ? compare_early(u, &lean, true, err) : compare_still(u, &lean, err);
+        status = planner_unified_has_copies(&lean) ? compare_early(u, &lean, true, err)
+                                                   : compare_still(u, &lean, err);
     plan_fini(&lean);
     return status;
 }
 
 /* A part of its updates on the host. */
-static enum ebb_status compare_below(struct unified *u, const struct plan *plan, double part,
-                                     struct ebb_error *err)
+enum ebb_status planner_unified_compare_below(struct unified *u, const struct plan *plan,
+                                              double part, struct ebb_error *err)
 {
     struct plan below = {0};
     size_t count;
     enum ebb_status status = planner_below(u->trace, plan, part, &below, &count, err);
     if (status == EBB_OK && count) {
-        u->is_found &= u->tiers->updates != PLANNER_BY_HOST; /* then nothing else counts */
+        u->is_found &= u->tiers->updates != PLANNER_BY_HOST || u->is_below;
+        u->is_below = true; /* where all are the host's nothing else counts */
         status = compare_early(u, &below, true, err);
     }
     plan_fini(&below);
@@ -177,17 +165,17 @@ static enum ebb_status compare_moved(struct unified *u, const struct plan *plan,
                                      struct ebb_error *err)
 {
     enum ebb_status status = compare_lean(u, plan, err);
-    for (int late = 1; late >= 0 && u->trace->op_count <= FEW_OPS; late--)
+    for (int late = 1; late >= 0 && u->trace->op_count <= UNIFIED_FEW_OPS; late--)
         EBB_THEN(status, compare_early(u, plan, late, err));
     return status;
 }
 
-static enum ebb_status offer(struct unified *u, struct plan *plan, bool is_whole,
-                             struct ebb_error *err)
+enum ebb_status planner_unified_offer(struct unified *u, struct plan *plan, bool is_whole,
+                                      struct ebb_error *err)
 {
     enum ebb_status status = planner_has_tiers(u->tiers) ? compare_moved(u, plan, err) : EBB_OK;
     if (is_whole)
-        EBB_THEN(status, compare(u, plan, err));
+        EBB_THEN(status, planner_unified_compare(u, plan, err));
     return status;
 }
 
@@ -209,7 +197,7 @@ static enum ebb_status try_policy(struct unified *u, const struct planner_tiers 
         status = exec_log_to_plan(&log, u->trace, plan, &why);
     snprintf(plan->planner, sizeof plan->planner, "%s", policy->name);
     exec_log_fini(&log);
-    return unless_no_room(status, &why, err);
+    return planner_unified_unless_no_room(status, &why, err);
 }
 
 /* Its residents find their places within `height`. */
@@ -264,8 +252,10 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
             status = try_game(u, &tiers, tiers.bytes[0], &plan, &is_found, err);
         else if (!is_played)
             status = try_policy(u, &tiers, mem_policy_find("dtr_eq"), limit, &plan, &is_found, err);
+        if (is_found && !has_tiers && tiers.bytes[0] < u->won_bytes)
+            u->won_bytes = tiers.bytes[0];
         if (status == EBB_OK && is_found && !is_known(u, &plan))
-            status = offer(u, &plan, slack <= 0 || !has_tiers, err);
+            status = planner_unified_offer(u, &plan, slack <= 0 || !has_tiers, err);
         plan_fini(&plan);
     }
     if (u->is_new) {
@@ -288,27 +278,39 @@ static enum ebb_status time_game(void *context, const struct plan *game, struct 
     return status;
 }
 
+/* Where state is below it is asked for several times. */
+static int starts_for(const struct unified *u)
+{
+    uint32_t ops = u->trace->op_count, starts = STARTS_OPS / ops;
+    return u->tiers->homes || starts < 1 ? 1 : ops <= UNIFIED_FEW_OPS ? 4 : (int)starts;
+}
+
 static enum ebb_status flip_in(struct unified *u, double slack, struct ebb_error *err)
 {
     struct planner_tiers tiers = tiers_for(u, slack, u->price, true);
-    uint32_t ops = u->trace->op_count;
+    uint32_t ops = u->trace->op_count, share = u->is_part && ops > UNIFIED_SOME_OPS ? 3 : 1;
     struct planner_flips flips = {.trace = u->trace,
                                   .tiers = &tiers,
-                                  .tries = ops <= FEW_OPS ? MOST_FLIPS : FLIPS / ops,
+                                  .tries =
+                                      ops <= UNIFIED_FEW_OPS ? MOST_FLIPS : FLIPS / ops / share,
+                                  .starts = starts_for(u),
+                                  .is_thorough = ops <= TINY_OPS && !u->tiers->homes,
                                   .time = time_game,
                                   .context = u};
     return planner_flip(&flips, err);
 }
 
 /* Single decisions of the games by which the best was found. */
-static enum ebb_status flip_best(struct unified *u, struct ebb_error *err)
+enum ebb_status planner_unified_flip(struct unified *u, struct ebb_error *err)
 {
     if (!u->is_found || u->tiers->fates ||
         (!planner_has_tiers(u->tiers) && u->trace->op_count > SMALL_OPS) ||
         exec_overhead(u->report) < PLANNER_ALL_HIDDEN ||
-        (u->tiers->homes && u->trace->op_count > SOME_OPS))
+        (u->tiers->homes && u->trace->op_count > UNIFIED_SOME_OPS))
         return EBB_OK;
-    if (u->slack > 0 && u->trace->op_count <= FEW_OPS)
+    if (u->trace->op_count > UNIFIED_FEW_OPS)
+        return flip_in(u, u->slack, err);
+    if (u->slack > 0)
         EBB_TRY(flip_in(u, 0, err));
     return flip_in(u, u->slack, err);
 }
@@ -328,9 +330,9 @@ static enum ebb_status try_best(struct unified *u, double slack, struct ebb_erro
     request.move_bytes_per_ns = u->tiers->links.in[DEVICE_T0].bytes_per_ns;
     request.seed = u->seed;
     enum ebb_status status = planner_run(planner_find("best"), u->trace, &request, &result, &why);
-    status = unless_no_room(status, &why, err);
+    status = planner_unified_unless_no_room(status, &why, err);
     if (status == EBB_OK && result.status == PLANNER_OK)
-        status = compare(u, &result.plan, err);
+        status = planner_unified_compare(u, &result.plan, err);
     planner_result_fini(&result);
     return status;
 }
@@ -346,7 +348,7 @@ static enum ebb_status try_policies(struct unified *u, struct ebb_error *err)
         double limit = u->is_found ? exec_overhead(u->report) : PLANNER_MOST_OVERHEAD;
         status = try_policy(u, &tiers, &mem_policies[i], limit, &plan, &is_found, err);
         if (status == EBB_OK && is_found)
-            status = compare(u, &plan, err);
+            status = planner_unified_compare(u, &plan, err);
         plan_fini(&plan);
     }
     return status;
@@ -361,7 +363,7 @@ static enum ebb_status try_room(struct unified *u, uint64_t bytes, struct ebb_er
     tiers.bytes[0] = bytes / PLAN_UNIT * PLAN_UNIT;
     enum ebb_status status = try_game(u, &tiers, u->tiers->bytes[0], &plan, &is_found, err);
     if (status == EBB_OK && is_found && !is_known(u, &plan))
-        status = compare(u, &plan, err);
+        status = planner_unified_compare(u, &plan, err);
     plan_fini(&plan);
     return status;
 }
@@ -401,13 +403,12 @@ static enum ebb_status try_games(struct unified *u, uint64_t floor_bytes, struct
 /* Without lower tiers: what a smaller budget makes may be better, and so may what others make. With
  * tiers it is all tried as it would be without, unless copies are hidden as it is: so a tier never
  * makes a plan slower. */
-static enum ebb_status try_without(struct unified *u, uint64_t floor_bytes, struct ebb_error *err)
+enum ebb_status planner_unified_try_without(struct unified *u, uint64_t floor_bytes,
+                                            struct ebb_error *err)
 {
     bool is_small = u->trace->op_count <= SMALL_OPS;
     bool is_alone = is_large(u) && !u->tiers->demands && !u->tiers->fates;
     int tries = is_large(u) ? 1 : is_small ? SMALL_TRIES : TRIES;
-    if (u->is_found && exec_overhead(u->report) < PLANNER_ALL_HIDDEN)
-        return EBB_OK;
     if (is_alone && (double)u->tiers->bytes[0] < AT_FLOOR * (double)floor_bytes)
         return EBB_OK; /* the floor's own plan is one of these games */
     if (is_alone)
@@ -424,106 +425,33 @@ static enum ebb_status try_without(struct unified *u, uint64_t floor_bytes, stru
     if (is_large(u) || u->tiers->demands || u->tiers->fates)
         return status;
     for (int i = 0; i < (is_small && floor_bytes ? 3 : 1); i++) {
-        double slack = MOST_SLACK / 4 * i, above = i ? NEAR_FLOOR : is_small ? 0 : AT_FLOOR;
-        double bytes = (double)u->tiers->bytes[0], floor = (double)floor_bytes;
+        bool is_short = u->trace->op_count <= UNIFIED_SOME_OPS;
+        double slack = MOST_SLACK / 4 * i, above = i || !is_short ? NEAR_FLOOR : 0;
+        double bytes = (double)u->tiers->bytes[0];
+        double floor = (double)(is_short ? floor_bytes : u->won_bytes);
         if (bytes * (1 - slack) > above * floor)
             EBB_THEN(status, try_best(u, slack, err));
-        else if (i == 1 && bytes > AT_FLOOR * floor) /* what the floor itself would do */
+        else if (i == 1 && is_short &&
+                 bytes > AT_FLOOR * floor) /* what the floor itself would do */
             EBB_THEN(status, try_best(u, 1 - floor / bytes, err));
     }
     EBB_THEN(status, try_policies(u, err));
     return status;
 }
 
-/* How much of the updates of state in host memory the host had better run there. */
-static enum ebb_status try_below(struct unified *u, struct ebb_error *err)
+/* Copies at several prices, in several parts of the budget. */
+enum ebb_status planner_unified_try_copies(struct unified *u, uint64_t floor_bytes,
+                                           struct ebb_error *err)
 {
-    static const double parts[] = {1, 0.5, 0.25, 0.75};
-    bool is_all = u->tiers->updates == PLANNER_BY_HOST;
-    struct plan device = {0};
-    if (!u->is_found || !u->tiers->homes || u->tiers->updates == PLANNER_BY_DEVICE)
-        return EBB_OK;
-    enum ebb_status status = plan_copy(&device, u->best, err);
-    for (size_t i = 0; i < (is_all ? 1 : sizeof parts / sizeof *parts) && status == EBB_OK; i++)
-        status = compare_below(u, &device, parts[i], err);
-    plan_fini(&device);
-    return status;
-}
-
-/* Moves are for want of a good packing: the best plan is worth a longer search for one. */
-static enum ebb_status pack_best(struct unified *u, struct ebb_error *err)
-{
-    struct plan still = {0};
-    struct ebb_error why = {0};
-    if (!u->is_found || u->report->moved_bytes == 0 || !planner_has_tiers(u->tiers))
-        return EBB_OK;
-    enum ebb_status status = plan_copy(&still, u->best, &why);
-    plan_strip_offsets(&still);
-    EBB_THEN(status, plan_assign_offsets(u->trace, &still, u->tiers->bytes[0], NULL, &why));
-    if (status == EBB_OK)
-        status = compare(u, &still, &why);
-    plan_fini(&still);
-    return unless_no_room(status, &why, err);
-}
-
-enum ebb_status planner_unified(const struct exec_program *program, const struct trace *trace,
-                                const struct planner_tiers *tiers, uint64_t floor_bytes,
-                                uint64_t seed, struct plan *plan, struct exec_report *report,
-                                bool *is_found, struct ebb_error *err)
-{
-    struct unified u = {.program = program,
-                        .trace = trace,
-                        .tiers = tiers,
-                        .seed = seed,
-                        .price = 1,
-                        .best = plan,
-                        .report = report};
-    bool has_tiers = planner_has_tiers(tiers);
     enum ebb_status status = EBB_OK;
-    for (size_t i = 0; i < SLACKS * PRICES && has_tiers && status == EBB_OK; i++) {
+    for (size_t i = 0; i < SLACKS * PRICES && status == EBB_OK; i++) {
         double slack = slacks[i / PRICES];
-        if (trace->op_count > MANY_OPS && (i / PRICES % 2 || i % PRICES % 2))
+        if (is_large(u) && (i / PRICES % 2 || i % PRICES % 2))
             continue; /* a game takes long: every other slack and price */
-        if ((u.is_found && exec_overhead(report) < PLANNER_ALL_HIDDEN) ||
-            (double)tiers->bytes[0] * (1 - slack) < (double)floor_bytes)
+        if (planner_unified_is_hidden(u) ||
+            (double)u->tiers->bytes[0] * (1 - slack) < (double)floor_bytes)
             break;
-        status = try_both(&u, slack, prices[i % PRICES], true, err);
+        status = try_both(u, slack, prices[i % PRICES], true, err);
     }
-    if (!tiers->homes) /* they need their tiers, and policies know nothing of them */
-        EBB_THEN(status, try_without(&u, floor_bytes, err));
-    EBB_THEN(status, flip_best(&u, err));
-    EBB_THEN(status, try_below(&u, err));
-    EBB_THEN(status, pack_best(&u, err));
-    *is_found = u.is_found;
     return status;
-}
-
-enum ebb_status planner_solve_unified(struct planner_job *job, struct ebb_error *err)
-{
-    const struct trace *trace = job->graph->trace;
-    struct planner_tiers tiers = job->request->tiers;
-    struct exec_program *program = NULL;
-    struct exec_report report = {0};
-    struct plan plan = {0};
-    bool is_found = false;
-    if (job->graph->exact_bytes) {
-        planner_job_not_applicable(job,
-                                   "graph files have no addresses: convert the graph to a trace");
-        return EBB_OK;
-    }
-    tiers.bytes[0] = job->request->budget_bytes;
-    enum ebb_status status = exec_program_create(&program, trace, EXEC_EBB, err);
-    EBB_THEN(status, planner_unified(program, trace, &tiers, 0, job->request->seed, &plan, &report,
-                                     &is_found, err));
-    exec_program_destroy(program);
-    if (status != EBB_OK || !is_found) {
-        plan_fini(&plan);
-        return status;
-    }
-    plan_fini(&job->made);
-    job->made = plan;
-    job->has_made = true;
-    job->is_unplaced = false;
-    snprintf(job->winner, sizeof job->winner, "%s", plan.planner);
-    return planner_job_time(job, &job->made, &job->made_cost, err);
 }

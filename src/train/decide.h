@@ -14,8 +14,9 @@
 struct train_ways {
     const struct mem_policy *policy;
     const struct planner *planner;
-    bool is_free;   /* nobody asked for a policy: planner unified */
-    bool is_online; /* a name that a policy and a planner share is the policy */
+    bool is_default; /* nobody asked for a policy */
+    bool is_free;    /* and there is a limit: planner unified */
+    bool is_online;  /* a name that a policy and a planner share is the policy */
     uint64_t budget_bytes, host_bytes, file_bytes;
     uint64_t asked_bytes;  /* budget, before it was rounded down */
     const char *file_path; /* borrowed */

@@ -16,6 +16,9 @@ fail() {
     failed=$((failed + 1))
 }
 
+# memory that the process takes is the sanitizer's, too
+is_sanitized() { grep -qaE '__(asan|tsan)_init' "$ebb"; }
+
 # expect CODE COMMAND...: run, keep stdout in out and stderr in err: files, and variables
 expect() {
     local code=$1 got

@@ -54,6 +54,17 @@ done
 run 0 $train --budget $floor --costs this.device
 [ "$(value floor_bytes)" = "$floor" ] || fail "a profile changes the floor"
 run 1 $train --budget $((floor - 256)) --costs this.device
+# copies, whose times are less sure than those of ops, have to gain 3 % before a plan by measured links has them
+run 0 $train --budget $budget --costs this.device
+alone=$(value predicted_ms) few=0 none=0
+for rate in 0.02 0.2 0.4 6; do
+    sed -E "s/^(link host_(out|in)) .*/\\1 0 $rate $rate/" this.device >links.device
+    run 0 $train --budget $budget --host 64MiB --costs links.device
+    [ "$(value swapped_bytes)" = 0 ] && none=$((none + 1)) || few=$((few + 1))
+    awk "BEGIN {exit !($(value predicted_ms) <= ($(value swapped_bytes) ? 0.9701 : 1.0001) * $alone)}" ||
+        fail "host=$rate: predicted $(value predicted_ms) of $alone with $(value swapped_bytes) bytes copied"
+done
+[[ $few -gt 0 && $none -gt 0 ]] || fail "copies at $few of four rates"
 run 0 $train --profile other.device
 cmp -s <(grep -c '^row' other.device) <(grep -c '^row' this.device) || fail "train measures other ops"
 

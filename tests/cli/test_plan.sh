@@ -222,8 +222,8 @@ row=$("$ebb" plan "$graphs/unit_linear_4.json" -b 3 -p joint --host 64 --link ho
 [ "$(wc -l <"$dir/rows")" = 4 ] || fail "rows with tiers: $(<"$dir/rows")"
 grep -v '"bound_class": "joint", .*"gap": [0-9]' "$dir/rows" && fail "a row without bound or gap"
 "$ebb" plan "$dir/chain.trace" -p unified,floor,belady,capuchin -r 0.6 --host-bytes 1GiB --host-out 2 --host-in 2 --json |
-    sed 's/"seconds.*//' >"$dir/old"
-sed 's/"seconds.*//' "$dir/rows" | diff - "$dir/old" || fail "old names of options mean something else"
+    sed 's/"lower_bound.*//' >"$dir/old" # how good the bound gets depends on the processor
+sed 's/"lower_bound.*//' "$dir/rows" | diff - "$dir/old" || fail "old names of options mean something else"
 "$ebb" plan "$dir/chain.trace" -p joint -r 0.6 --host 1GiB --link host=2 | grep -q "up to 40" || fail "joint does not say its limit"
 "$ebb" plan sweep "$graphs/unit_linear_4.json" -n 3 --segments 10 -o "$dir/s.csv" >/dev/null || fail "sweep"
 grep -q "^best," "$dir/s.csv" && grep -q "^dtr_eq," "$dir/s.csv" || fail "rows missing in the sweep"

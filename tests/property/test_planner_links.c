@@ -427,11 +427,17 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* EBB_LINKS=0: every case in a line; EBB_LINKS=SEED: that one step by step. For whoever mends a
- * planner. */
+/* EBB_LINKS=0: every case in a line; EBB_LINKS=SEED: that one step by step; EBB_LINKS_FROM=SEED:
+ * other cases. For whoever mends a planner. */
 static bool is_told(void)
 {
     return getenv("EBB_LINKS") != NULL;
+}
+
+static uint64_t first_seed(void)
+{
+    const char *text = getenv("EBB_LINKS_FROM");
+    return text ? strtoull(text, NULL, 10) : 1;
 }
 
 static void tell_trace(const struct links_case *c)
@@ -475,7 +481,7 @@ TEST(unified__is_near_the_optimum)
 {
     double ratios[TRACES], worst = 0;
     size_t count = 0, packed = 0, most_states = 0, above = 0, below = 0, left_out = 0;
-    for (uint64_t seed = 1; count < (test_is_long() ? TRACES : TRACES / 2); seed++) {
+    for (uint64_t seed = first_seed(); count < (test_is_long() ? TRACES : TRACES / 2); seed++) {
         struct one one;
         struct ebb_error err;
         struct links_case c = {.is_plain = false};
@@ -537,6 +543,74 @@ TEST(unified__is_near_the_optimum)
            count, ratios[count / 2], worst, above, below, packed, most_states, left_out);
     CHECK(ratios[count / 2] <= 1.02);
     CHECK(worst <= 1.10);
+}
+
+/* ---- faster links ------------------------------------------------------------------------------ */
+
+static uint64_t time_of(const struct one *one)
+{
+    struct ebb_error err;
+    struct exec_report report;
+    struct plan plan = {0};
+    bool is_found;
+    CHECK_OK(planner_unified(one->program, one->trace, &one->tiers, 0, 0, &plan, &report, &is_found,
+                             &err),
+             &err);
+    uint64_t ns =
+        is_found ? run_on_null(one->program, &plan, &one->tiers, one->tiers.bytes[0]) : UINT64_MAX;
+    plan_fini(&plan);
+    return ns;
+}
+
+/* Steps of forty ops, larger than what the search above takes; in three quarters of the peak plans
+ * without copies are hard to find. */
+static void make_step(struct one *one, uint64_t seed)
+{
+    const struct trace_shape *shape = trace_shapes;
+    const struct plan *all = NULL;
+    struct ebb_error err;
+    while (strcmp(shape->name, "random") != 0)
+        shape++;
+    struct trace_synth synth = {.ops = 40,
+                                .bytes = 65536,
+                                .weight_bytes = 65536,
+                                .cost_ns = 20000,
+                                .seed = seed,
+                                .spread = 0.6,
+                                .has_mutation = true,
+                                .has_multi_output = true,
+                                .has_workspace = true};
+    *one = (struct one){.trace = NULL};
+    CHECK_OK(trace_shape_make(shape, &synth, &one->trace, &err), &err);
+    CHECK_OK(exec_program_create(&one->program, one->trace, EXEC_EBB, &err), &err);
+    CHECK_OK(exec_keep_all(one->program, UINT64_MAX, &all, &err), &err);
+    one->tiers.bytes[0] = all->budget_bytes * 3 / 4 / PLAN_UNIT * PLAN_UNIT;
+    one->tiers.links.in[DEVICE_T0].bytes_per_ns = 300;
+}
+
+/* No tier, then one behind a link that is of no use, then faster ones: the default takes no longer. */
+TEST(unified__is_no_slower_with_a_tier_or_a_faster_link)
+{
+    static const uint64_t seeds[] = {2, 6, 1, 3, 4, 5, 7, 8};
+    static const double rates[] = {0,   1e-4, 1e-3, 0.01,
+                                   0.1, 1,    10}; /* searched for faster ones, too */
+    for (size_t i = 0; i < (test_is_long() ? 8 : 2); i++) {
+        struct one one;
+        uint64_t before = UINT64_MAX;
+        make_step(&one, seeds[i]);
+        for (size_t k = 0; k < sizeof rates / sizeof *rates; k += test_is_long() ? 1 : 3) {
+            one.tiers.bytes[DEVICE_HOST] = k ? UINT64_C(64) << 20 : 0;
+            one.tiers.links.in[DEVICE_HOST] = one.tiers.links.out[DEVICE_HOST] =
+                (struct device_link){.latency_ns = 10000, .bytes_per_ns = rates[k]};
+            uint64_t now = time_of(&one);
+            if (is_told())
+                printf("step %llu, %g GB/s: %llu ns\n", (unsigned long long)seeds[i], rates[k],
+                       (unsigned long long)now);
+            CHECK(now <= before);
+            before = now;
+        }
+        fini_case(&one);
+    }
 }
 
 TEST(unified__survives_failed_allocations)

@@ -99,7 +99,7 @@ TEST(all_updates_on_the_host__or_none)
     for (int k = 0; k < 3; k++) {
         struct train_engine *engine;
         struct train_program *program;
-        struct train_engine_options options = {.threads = 1,
+        struct train_engine_options options = {.threads = k ? 1 : 2,
                                                .is_dry = true,
                                                .budget_bytes = UINT64_MAX,
                                                .host_bytes = k == 2 ? 1 << 14 : 1 << 20};
@@ -118,6 +118,32 @@ TEST(all_updates_on_the_host__or_none)
                 train_program_trace(program)->ops[s->index].phase == TRACE_UPDATE)
                 CHECK_EQ(s->tier, 1);
         }
+        train_engine_destroy(engine);
+    }
+}
+
+/* What is decided for few bytes is a choice for many, also without any limit. */
+TEST(more_memory__is_no_slower_where_the_host_may_update)
+{
+    struct ebb_error err;
+    uint64_t before = UINT64_MAX;
+    run_reference(&err);
+    for (int k = 0; k <= 8; k++) {
+        struct train_engine *engine;
+        struct train_program *program;
+        struct step step;
+        struct train_engine_options options = {
+            .threads = 1, .is_dry = true, .host_bytes = 1 << 20, .budget_bytes = UINT64_MAX};
+        uint64_t low = reference.floor / 2, room = reference.unlimited + 4096 - low;
+        if (k < 8)
+            options.budget_bytes = (low + room * (uint64_t)k / 7) / 256 * 256;
+        CHECK_OK(train_engine_create(&engine, &options, &err), &err);
+        struct trace *trace = make_step(train_engine_backend(engine), &step, true);
+        CHECK_OK(train_engine_add(engine, trace, &program, &err), &err);
+        uint64_t ns = train_program_info(program)->report.device_ns;
+        CHECK(ns / 100 * 99 <= before);
+        CHECK(host_runs(train_program_plan(program)));
+        before = ns < before ? ns : before;
         train_engine_destroy(engine);
     }
 }
