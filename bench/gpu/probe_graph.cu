@@ -3,7 +3,8 @@
  *   probe_graph reserve CUDNN     device memory taken by context, modules, library handles (run it under
  *                                 CUDA_MODULE_LOADING=LAZY and =EAGER)
  *   probe_graph gaps              650 small kernels eager and as a graph; copies on forked streams inside a graph;
- *                                 pinned rates; the cost of pinning */
+ *                                 pinned rates; the cost of pinning; what copies cost kernels that are bound by
+ *                                 memory */
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -279,6 +280,93 @@ static void copies(void)
            (seconds() - start) / 4);
 }
 
+/* 600 kernels that read and write `floats` each, beside `copies` out and as many in, as a graph: copy k
+ * out sets out behind kernel 600 k / copies / 2, copy k in is waited for when the next one sets out; without
+ * edges all set out at once and the end waits for them. Median ms. */
+static float beside(size_t floats, int copies, size_t bytes, int has_edges, char *pinned, float *x,
+                    char *device)
+{
+    enum { N = 600, RUNS = 9 };
+    cudaStream_t s, out, in;
+    cudaEvent_t a, b, e, came;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    float ms[RUNS];
+    MUST(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    MUST(cudaStreamCreateWithFlags(&out, cudaStreamNonBlocking));
+    MUST(cudaStreamCreateWithFlags(&in, cudaStreamNonBlocking));
+    MUST(cudaEventCreate(&a));
+    MUST(cudaEventCreate(&b));
+    MUST(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    MUST(cudaEventCreateWithFlags(&came, cudaEventDisableTiming));
+    MUST(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    MUST(cudaEventRecord(e, s));
+    MUST(cudaStreamWaitEvent(out, e, 0));
+    MUST(cudaStreamWaitEvent(in, e, 0));
+    int every = copies ? N / 2 / copies : N;
+    for (int i = 0; i < N; i++) {
+        int k = i < N / 2 ? i / every : (i - N / 2) / every;
+        bool is_turn = copies && k < copies && (i % (N / 2)) % every == 0;
+        size_t at = (size_t)k * bytes;
+        if (is_turn && i >= N / 2) {
+            if (has_edges && k > 0)
+                MUST(cudaStreamWaitEvent(s, came, 0)); /* the one before: it had time */
+            MUST(cudaMemcpyAsync(device + at, pinned + at, bytes, cudaMemcpyHostToDevice, in));
+            MUST(cudaEventRecord(came, in));
+        }
+        small<<<132 * 8, 256, 0, s>>>(x, floats);
+        if (is_turn && i < N / 2) {
+            MUST(cudaEventRecord(e, s));
+            if (has_edges)
+                MUST(cudaStreamWaitEvent(out, e, 0));
+            MUST(cudaMemcpyAsync(pinned + at, device + at, bytes, cudaMemcpyDeviceToHost, out));
+        }
+    }
+    MUST(cudaEventRecord(e, out));
+    MUST(cudaStreamWaitEvent(s, e, 0));
+    MUST(cudaEventRecord(e, in));
+    MUST(cudaStreamWaitEvent(s, e, 0));
+    MUST(cudaStreamEndCapture(s, &graph));
+    MUST(cudaGraphInstantiate(&exec, graph, 0));
+    for (int r = -1; r < RUNS; r++) {
+        MUST(cudaEventRecord(a, s));
+        MUST(cudaGraphLaunch(exec, s));
+        MUST(cudaEventRecord(b, s));
+        float t = elapsed(a, b);
+        if (r >= 0)
+            ms[r] = t;
+    }
+    MUST(cudaGraphExecDestroy(exec));
+    MUST(cudaGraphDestroy(graph));
+    qsort(ms, RUNS, sizeof *ms, by_float);
+    return ms[RUNS / 2];
+}
+
+static void neighbours(void)
+{
+    static const size_t sizes[] = {1 << 20, 4 << 20, 16 << 20};
+    size_t bytes = (size_t)16 << 20;
+    char *pinned, *device;
+    float *x;
+    MUST(cudaHostAlloc(&pinned, bytes * 32, 0));
+    MUST(cudaMalloc(&device, bytes * 32));
+    MUST(cudaMalloc(&x, sizes[2] * 4));
+    MUST(cudaMemset(x, 0, sizes[2] * 4));
+    for (int k = 0; k < 3; k++) {
+        float alone = beside(sizes[k], 0, 0, 0, pinned, x, device);
+        printf("BESIDE %zu MiB kernels: alone %.3f ms (%.1f us each)\n", sizes[k] >> 18,
+               (double)alone, (double)alone / 0.6);
+        for (int copies = 2; copies <= 32; copies *= 4)
+            printf(
+                "BESIDE   %2d copies each way: 256 bytes %.3f, with edges %.3f; 16 MiB %.3f, with "
+                "edges %.3f ms\n",
+                copies, (double)beside(sizes[k], copies, 256, 0, pinned, x, device),
+                (double)beside(sizes[k], copies, 256, 1, pinned, x, device),
+                (double)beside(sizes[k], copies, bytes, 0, pinned, x, device),
+                (double)beside(sizes[k], copies, bytes, 1, pinned, x, device));
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 2 && !strcmp(argv[1], "reserve"))
@@ -287,5 +375,6 @@ int main(int argc, char **argv)
     gaps(64 * 1024);
     gaps(1024 * 1024);
     copies();
+    neighbours();
     return 0;
 }
