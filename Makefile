@@ -84,11 +84,13 @@ soak:
 store-test:
 	@tools/setup store
 	@$(MAKE) $(MARGS) all
+	@ninja -C build --quiet store_tool net_wire
 	@tests/store/run build
 
 store-full:
 	@tools/setup store
 	@$(MAKE) $(MARGS) all
+	@ninja -C build --quiet store_tool net_wire
 	@tests/store/run build all
 
 # ONNX files against torch, torchvision and python3-onnx, and the format's own test models.

@@ -38,6 +38,9 @@ struct late_event {
 
 static struct {
     unsigned order; /* chosen by the test */
+    /* The host that waits behind a launch, as one that decides while it runs does, waits for compute
+     * alone: copies are as late as events allow. */
+    bool is_lazy, has_launched;
     /* A wait of this kind is left out: the stream that waits, the event's own. `at`: only the one with this number;
      * SIZE_MAX: all. */
     bool has_gap;
@@ -54,6 +57,7 @@ static inline enum ebb_status late_push(enum device_stream stream, struct late_i
                                         struct ebb_error *err)
 {
     struct late_queue *q = &late.queues[stream];
+    late.has_launched = item.act == LATE_LAUNCH && stream == DEVICE_COMPUTE;
     EBB_TRY(ebb_grow(&q->items, &q->capacity, q->count + 1, sizeof *q->items, err));
     q->items[q->count++] = item;
     return EBB_OK;
@@ -260,7 +264,10 @@ static inline enum ebb_status late_event_wait(struct device *d, device_event eve
 
 static inline enum ebb_status late_sync(struct device *d, struct ebb_error *err)
 {
-    return late_drain(d, 0, err);
+    device_event launched = 0;
+    if (late.is_lazy && late.has_launched)
+        EBB_TRY(late_record(d, DEVICE_COMPUTE, &launched, err));
+    return late_drain(d, launched, err);
 }
 
 static inline const struct device_table *late_device(void)

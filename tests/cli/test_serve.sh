@@ -78,7 +78,7 @@ wait $server
 if command -v openssl >/dev/null; then
     openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost \
         -addext subjectAltName=DNS:localhost >openssl.txt 2>&1 || fail "no certificate: $(cat openssl.txt)"
-    rm "$EBB_STATE/master.yaml"
+    rm "$EBB_STATE/master.yaml" serve.txt # what the first one said is not to be read again
     "$ebb" serve --json --listen localhost:0 --tls-cert cert.pem --tls-key key.pem >serve.txt 2>serve.err &
     server=$!
     wait_for grep -q url serve.txt

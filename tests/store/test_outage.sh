@@ -110,7 +110,7 @@ done
 wait $weather
 weather=
 : > known.txt
-for id in $("$ebb" experiment list --all --json | field "' '.join(str(e['id']) for e in x['experiments'])"); do
+for id in $("$ebb" experiment list --all --limit 10000 --json | field "' '.join(str(e['id']) for e in x['experiments'])"); do
     for one in $("$ebb" experiment list-checkpoints "$id" --json | field "' '.join(c['uuid'] for c in x['checkpoints'] if c['state'] == 'COMPLETED')"); do
         second "$kind" compare "$one" || fail "$kind, seed $seed: $one is COMPLETED and not whole"
     done

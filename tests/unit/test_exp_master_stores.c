@@ -193,7 +193,7 @@ static void begin_upload(struct fixture *f)
     fixture_open(f);
     fixture_submit(f, file("--sleep-ms 100", "name: single, max_steps: 50", "ckpt", ""));
     atomic_store(&bucket.put_ms, 700);
-    FIXTURE_UNTIL(f, bucket.count > 0);
+    FIXTURE_UNTIL(f, bucket_count("") > 0);
     act(f, 1, "kill");
     FIXTURE_UNTIL(f, strcmp(fixture_state(f, 1), "CANCELED") == 0);
 }
@@ -207,7 +207,7 @@ TEST(an_experiment__killed_and_deleted_in_the_middle_of_an_upload_leaves_nothing
     int status;
     fixture_ask(&f, "GET", "/experiments/1", NULL, &status);
     CHECK_EQ(status, 404);
-    CHECK_EQ(bucket.count, 0);
+    CHECK_EQ(bucket_count(""), 0);
     CHECK_EQ(names_in(&f, "staging"), 0);
     CHECK_EQ(names_in(&f, "cache"), 0);
     fixture_end(&f);
@@ -222,7 +222,7 @@ TEST(a_master__that_ends_right_after_a_kill_leaves_the_removal_to_the_next)
     fixture_open(&f);
     fixture_run(&f, 60);
     CHECK_STR(state_of(&f, 1), "ERROR");
-    CHECK_EQ(bucket.count, 0);
+    CHECK_EQ(bucket_count(""), 0);
     CHECK_EQ(names_in(&f, "staging"), 0);
     fixture_end(&f);
 }

@@ -357,11 +357,10 @@ TEST(comparison__shows_what_differs)
     CHECK_EQ(list->count, 1);
     CHECK_STR(ebb_doc_string(list->items[0], "key", ""), "trial.rate");
     for (size_t i = 0; i < 2; i++) { /* of a trial its own best, not that of its experiment */
-        char path[32];
-        snprintf(path, sizeof path, "/trials/%zu", i + 1);
         root = fixture_get(&f, "/compare?trials=1,2");
         double best = ebb_doc_double(ebb_doc_get(root, "sides")->items[i], "best_metric", NAN);
-        CHECK(best == ebb_doc_double(fixture_get(&f, path), "best_validation", NAN));
+        CHECK(best ==
+              ebb_doc_double(fixture_get(&f, "/trials/%zu", i + 1), "best_validation", NAN));
     }
     fixture_ask(&f, "GET", "/compare?ids=1,77", NULL, &status);
     CHECK_EQ(status, 404);

@@ -669,7 +669,7 @@ test("curves move while a trial runs", async () => {
 // From the commit of a step to its pixel, with many steps a second; and what a page keeps of it.
 test("live: soon, and without growing", async () => {
   const seconds = Number(process.env.EBB_WEB_SECONDS || 12);
-  cli("e", "create", write("fast.yaml", `description: fast\nentrypoint: libmodel.so:trial\n${hparams}batches_per_step: 1\nmin_checkpoint_period: 100000\nsearcher: {name: single, metric: validation_loss, max_steps: 1000000}\n`), "trial");
+  cli("e", "create", write("fast.yaml", `description: fast\nentrypoint: libmodel.so:trial\n${hparams}batches_per_step: 1\nmin_checkpoint_period: 100000\nsearcher: {name: single, metric: validation_loss, max_steps: 20000000}\n`), "trial");
   const id = Math.max(...json("e", "list", "--all").experiments.map((e) => e.id));
   await at(page, `/experiments/${id}?metric=loss&kind=training&x=time`);
   await until(async () => (await page.locator(".chart[data-latest]").first().getAttribute("data-latest")) !== "", "a first point", 20000);
