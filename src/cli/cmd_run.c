@@ -68,20 +68,27 @@ static void print_best(struct cli_master *m, const struct ebb_doc_node *e)
         }
 }
 
-/* The last lines of a failed trial's log. */
-static void print_log_tail(struct cli_master *m, int64_t trial)
+/* The last lines of a failed trial's log; is_told: why it ended was printed, line by line. */
+static void print_log_tail(struct cli_master *m, int64_t trial, bool is_told)
 {
+    char end[64];
+    bool has_begun = false;
     struct ebb_error err = {0};
     const struct ebb_doc_node *root;
     if (trial == 0 ||
         cli_get(m, &root, &err, "/trials/%lld/logs?tail=%d", (long long)trial, LOG_LINES) != EBB_OK)
         return;
     const struct ebb_doc_node *list = ebb_doc_get(root, "logs");
-    if (list != NULL && list->count > 0)
-        fprintf(stderr, "Last lines of trial %lld:\n", (long long)trial);
+    snprintf(end, sizeof end, "ebb: trial %lld ends: ", (long long)trial);
     for (size_t i = 0; list != NULL && i < list->count; i++) {
         struct ebb_str line = {0};
-        cli_show_plain(&line, ebb_doc_string(list->items[i], "message", ""));
+        const char *message = ebb_doc_string(list->items[i], "message", "");
+        if (is_told && strncmp(message, end, strlen(end)) == 0)
+            continue;
+        if (!has_begun)
+            fprintf(stderr, "Last lines of trial %lld:\n", (long long)trial);
+        has_begun = true;
+        cli_show_plain(&line, message);
         fprintf(stderr, "  %s\n", ebb_str_c(&line));
         ebb_str_fini(&line);
     }
@@ -173,7 +180,7 @@ static int finish(struct cli_master *m, const struct run_options *o, const struc
         fprintf(stderr, "ebb: error: experiment %lld: %s\n", (long long)f->id, ebb_str_c(&plain));
     ebb_str_fini(&plain);
     if (strcmp(state, "ERROR") == 0)
-        print_log_tail(m, find_failed(m, f->id));
+        print_log_tail(m, find_failed(m, f->id), f->how == CLI_FOLLOW_LINES);
     ebb_str_fini(&charts);
     return is_good && (f->how != CLI_FOLLOW_STAGES || f->stage == 4) ? 0 : 1;
 }

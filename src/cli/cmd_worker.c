@@ -10,7 +10,8 @@ static int run_trial(const struct worker_trial *trial, const char *entrypoint)
 {
     struct ebb_error err = {0};
     int exit_code = 1;
-    if (worker_run(trial, entrypoint, &exit_code, &err) != EBB_OK)
+    enum ebb_status status = worker_run(trial, entrypoint, &exit_code, &err);
+    if (status != EBB_OK && !worker_sample_is_invalid(status))
         fprintf(stderr, "ebb worker: %s\n", err.message);
     return exit_code;
 }

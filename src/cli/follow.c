@@ -59,6 +59,17 @@ static int64_t said_before(struct cli_follow *f, const char *message, int64_t tr
     return 0;
 }
 
+/* A trial that says it ends, and then does, is heard of twice. */
+static bool told_its_end(struct cli_follow *f, int64_t trial)
+{
+    size_t known = f->ended_count < CLI_FOLLOW_SAID ? f->ended_count : CLI_FOLLOW_SAID;
+    for (size_t i = 0; i < known; i++)
+        if (f->ended[i] == trial)
+            return true;
+    f->ended[f->ended_count++ % CLI_FOLLOW_SAID] = trial;
+    return false;
+}
+
 static void print_failure(struct cli_follow *f, int64_t trial, const char *message)
 {
     struct ebb_str plain = {0};
@@ -88,6 +99,8 @@ static void print_line(struct cli_follow *f, const char *type, const struct ebb_
         bool is_running = ebb_doc_bool(e, "is_running", true);
         if ((is_active && !is_running && message[0] == '\0') || trial == 0)
             return; /* it waits for its next slot, or never had one */
+        if (!is_active && told_its_end(f, trial))
+            return;
         begin_line(f);
         /* the message is that of its last failure, which is no news once it runs or has ended */
         bool has_failed = is_active ? !is_running : strcmp(state, "ERROR") == 0;

@@ -37,6 +37,8 @@ struct cli_follow {
         int64_t trial;
     } said[CLI_FOLLOW_SAID]; /* the last failures that were told in full */
     size_t said_count;
+    int64_t ended[CLI_FOLLOW_SAID]; /* the last trials whose end was told */
+    size_t ended_count;
 };
 
 /* Remember where the events are now. Call it before the experiment is made. */

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -78,15 +79,19 @@ static enum ebb_status save_tensors(struct train_trial *t, const char *path, boo
     return status;
 }
 
-const char *train_instruction_set(void)
+void train_instruction_set(char *text, size_t size)
 {
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512f") ? "x86_64 avx512f"
-           : __builtin_cpu_supports("avx2")  ? "x86_64 avx2"
-                                             : "x86_64";
+    const char *set = __builtin_cpu_supports("avx512f") ? "x86_64 avx512f"
+                      : __builtin_cpu_supports("avx2")  ? "x86_64 avx2"
+                                                        : "x86_64";
 #else
-    return "other";
+    const char *set = "other";
 #endif
+    const char *most = getenv("ONEDNN_MAX_CPU_ISA");
+    most = most ? most : getenv("DNNL_MAX_CPU_ISA"); /* its older name */
+    bool is_limited = most && *most && strcmp(most, "ALL") != 0 && strcmp(most, "DEFAULT") != 0;
+    snprintf(text, size, "%s%s%s", set, is_limited ? ", at most " : "", is_limited ? most : "");
 }
 
 static const struct {
@@ -109,6 +114,8 @@ static void write_scaler(const struct optim_scaler *s, struct ebb_json_writer *w
 static void write_state(struct train_trial *t, struct ebb_json_writer *w)
 {
     struct data_position position;
+    char here[TRAIN_INSTRUCTIONS];
+    train_instruction_set(here, sizeof here);
     ebb_jsonw_object(w);
     ebb_jsonw_key_string(w, "format", "ebb training state");
     ebb_jsonw_key_int(w, "version", VERSION);
@@ -135,7 +142,7 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
         ebb_jsonw_key_string(w, "device", train_engine_bits(t->engine));
     if (*train_engine_identity(t->engine))
         ebb_jsonw_key_string(w, "device_identity", train_engine_identity(t->engine));
-    ebb_jsonw_key_string(w, "instruction_set", train_instruction_set());
+    ebb_jsonw_key_string(w, "instruction_set", here);
     ebb_jsonw_key_string(w, "ebb", EBB_VERSION);
     for (size_t i = 0; i < TRAIN_WATCHES; i++)
         if (t->watches[i].has_best || t->watches[i].since) {
@@ -378,13 +385,15 @@ static enum ebb_status check_bits(const struct train_trial *t, const struct ebb_
                         " threads, this run has %d: results would differ in their last bits (use "
                         "--threads %" PRId64 ", or --any-threads to go on all the same)",
                         path, threads, now, threads);
-    const char *set = ebb_doc_string(root, "instruction_set", train_instruction_set());
-    if (strcmp(set, train_instruction_set()) != 0 && !t->options.any_threads)
+    char instructions[TRAIN_INSTRUCTIONS];
+    train_instruction_set(instructions, sizeof instructions);
+    const char *set = ebb_doc_string(root, "instruction_set", instructions);
+    if (strcmp(set, instructions) != 0 && !t->options.any_threads)
         return ebb_fail(err, EBB_EINPUT,
                         "%s: the checkpoint was made on a processor with %s, this one has %s: "
                         "results would differ in their last bits (--any-threads goes on all the "
                         "same)",
-                        path, set, train_instruction_set());
+                        path, set, instructions);
     return EBB_OK;
 }
 

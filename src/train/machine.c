@@ -6,7 +6,6 @@
  * times with guesses are worse than plans of guesses alone. Results have the same bits either way. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,8 +23,9 @@ static void describe(struct ebb_str *text)
 {
     char line[256];
     FILE *f = fopen("/proc/cpuinfo", "re");
-    const char *most = getenv("ONEDNN_MAX_CPU_ISA");
-    ebb_str_printf(text, "ebb %s; %s %s; ", EBB_VERSION, train_instruction_set(), most ? most : "");
+    char instructions[TRAIN_INSTRUCTIONS];
+    train_instruction_set(instructions, sizeof instructions);
+    ebb_str_printf(text, "ebb %s; %s; ", EBB_VERSION, instructions);
     while (f && fgets(line, sizeof line, f)) {
         if (strncmp(line, "model name", strlen("model name")) != 0)
             continue;

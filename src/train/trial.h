@@ -120,8 +120,9 @@ void train_recall(struct train_trial *trial);
  * or not. */
 enum ebb_status train_machine_recall(struct train_trial *trial, struct ebb_error *err);
 void train_machine_judge(struct train_trial *trial);
-const char *
-train_instruction_set(void); /* on which the bits of a processor depend (checkpoint.c) */
+/* On which the bits of a processor depend: the set, and what its library is held to (checkpoint.c). */
+#define TRAIN_INSTRUCTIONS 64
+void train_instruction_set(char *text, size_t size);
 
 /* What may be beyond, from the file or as an earlier start remembered it (reserve.c). */
 enum ebb_status train_reserve_recall(struct train_trial *trial, struct ebb_error *err);

@@ -186,17 +186,16 @@ static enum ebb_status do_workload(struct worker_run *run, const char *kind,
     return ebb_fail(err, EBB_EINTERNAL, "protocol: unknown workload '%s'", kind);
 }
 
+bool worker_sample_is_invalid(enum ebb_status status)
+{
+    return status == EBB_EINFEASIBLE || status == EBB_EBUDGET;
+}
+
 static const char *failure_kind(enum ebb_status status)
 {
-    switch (status) {
-    case EBB_EINFEASIBLE:
-    case EBB_EBUDGET:
-        return "INVALID_HP";
-    case EBB_ECANCELED:
-        return "USER_CANCELED";
-    default:
-        return "ERRORED";
-    }
+    return worker_sample_is_invalid(status) ? "INVALID_HP"
+           : status == EBB_ECANCELED        ? "USER_CANCELED"
+                                            : "ERRORED";
 }
 
 static void begin_answer(struct ebb_json_writer *w, struct ebb_str *text, const char *type,

@@ -127,5 +127,7 @@ void worker_library_close(struct worker_library *library); /* NULL is fine */
  */
 enum ebb_status worker_run(const struct worker_trial *trial, const char *entrypoint, int *exit_code,
                            struct ebb_error *err);
+/* A failure of the sample, which the master writes into the trial's log. */
+bool worker_sample_is_invalid(enum ebb_status status);
 
 #endif

@@ -143,6 +143,15 @@ for command in "run" "experiment validate" "experiment create"; do
 done
 expect 0 "$ebb" train task.yaml --updates 1 # it needs no metric
 
+# ---- what the section memory says is what is run; a sample that cannot be is tried once, and told once
+sed 's/metric: accuracy/metric: validation_loss/' task.yaml >loss.yaml
+expect 0 "$ebb" run loss.yaml --no-charts --config memory.precision=bf16
+expect 1 "$ebb" run loss.yaml --no-charts --config memory.budget=10KB
+has out.txt "ERROR after"
+has out.txt ": 1 trial"
+cat err.txt >>out.txt
+same "times it is said that the budget is too small" "$(grep -c "is too small" out.txt)" 1
+
 # ---- pictures that would be passed over
 mkdir -p folder/train/a folder/train/b
 for i in 1 2 3 4; do

@@ -92,6 +92,11 @@ expect 0 "$ebb" trial download "$trial" --latest -q
 same "where the download went" "$(cat out.txt)" "checkpoints/trial_$trial/step_2"
 [ -s "checkpoints/trial_$trial/step_2/line.json" ] || fail "trial download copied nothing"
 expect 0 "$ebb" trial download "$trial" --best --metric-name validation_error --smaller-is-better false -o worst
+find "$EBB_STATE/checkpoints" -name line.json >lines.txt
+while read -r file; do cp "$file" "$file.safe" && printf X | dd of="$file" bs=1 conv=notrunc status=none; done <lines.txt
+expect 2 "$ebb" trial download "$trial" --latest -o spoiled
+has err.txt "SHA-256 of line.json is not the manifest's"
+while read -r file; do mv "$file.safe" "$file"; done <lines.txt
 expect 1 "$ebb" trial download "$trial" --uuid 00000000-0000-4000-8000-000000000000
 expect 2 "$ebb" trial download "$trial"
 expect 1 "$ebb" trial kill "$trial"

@@ -29,6 +29,7 @@ mistake "resnet50" model show resnt50
 mistake "nearest: planes" model show resnet50 --set plans=4
 mistake ">= 1, <= 4096" model show resnet50 --set planes=0
 mistake "key=value" model show resnet50 --set planes
+mistake "model.blocks: found an empty list" model show cifar_resnet20 --set 'blocks=[]'
 mistake "divisors" model show gpt2_124M --set heads=7
 mistake "batch" model show resnet50 --batch 0
 mistake "-o FILE" model trace resnet50

@@ -54,6 +54,11 @@ interrupt TERM "$ebb" train gpt.yaml --updates 100000 --resume gpt.checkpoints
 [[ $err == *"--resume gpt.checkpoints --updates"* ]] || fail "a resumed run keeps its folder: $err"
 [ "$(ls gpt.checkpoints | head -n 1)" = "$first" ] || fail "a resumed run: $(ls gpt.checkpoints)"
 
+# other instructions make other bits: said, not done
+ONEDNN_MAX_CPU_ISA=SSE41 expect 2 "$ebb" train gpt.yaml "${few[@]}" --updates 9 --resume ck
+[[ $err == *"was made on a processor with"*"at most SSE41"*"--any-threads"* ]] || fail "another instruction set: $err"
+ONEDNN_MAX_CPU_ISA=SSE41 expect 0 "$ebb" train gpt.yaml "${few[@]}" --updates 9 --resume ck --any-threads
+
 # what a killed writer left goes
 mkdir -p ck/.update-000000000003.part/state
 expect 0 "$ebb" train gpt.yaml "${few[@]}" --updates 8 --resume ck --checkpoint ck

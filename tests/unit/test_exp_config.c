@@ -539,6 +539,8 @@ TEST(environment__variables_have_names)
                    "environment: {environment_variables: ['1A=1']}");
     expect_refused("environment.environment_variables[0]",
                    "environment: {environment_variables: ['A B=1']}");
+    expect_refused("environment.environment_variables[1]",
+                   "environment: {environment_variables: [A=1, EBB_SOCKET=x]}");
     expect_refused("environment.environment_variables.gpu[0]",
                    "environment: {environment_variables: {gpu: [1]}}");
 }

@@ -1,6 +1,7 @@
 /* The master with real processes: what they train, how they fail, who gets the slots. */
 #include "test.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "serve/serve.h"
@@ -567,6 +568,13 @@ TEST(lock__is_no_link_and_outlives_its_file)
     fclose(file);
     CHECK_STR(text, "precious");
     CHECK_EQ(unlink(path), 0);
+    if (geteuid() == 0) { /* somebody else's is left alone */
+        CHECK_EQ(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+        CHECK_EQ(chown(path, 65534, 65534), 0);
+        CHECK_EQ(serve_open(&f.options, &other, &err), EBB_EIO);
+        CHECK(strstr(err.message, "not a lock of this user's") != NULL);
+        CHECK_EQ(unlink(path), 0);
+    }
     fixture_open(&f);
     CHECK_EQ(unlink(path), 0);
     CHECK(exp_master_runs(f.dir));
