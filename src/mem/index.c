@@ -166,8 +166,7 @@ static void repair(struct mem_index *x, int level, uint32_t node, double now)
     uint32_t ids[FAN];
     double merits[FAN];
     double until = INFINITY;
-    uint32_t count =
-        level ? winners(x, level - 1, node, now, ids, &until) : members(x, node, ids);
+    uint32_t count = level ? winners(x, level - 1, node, now, ids, &until) : members(x, node, ids);
     uint32_t best = 0;
     for (uint32_t i = 0; i < count; i++) {
         merits[i] = merit(x, ids[i], now);
