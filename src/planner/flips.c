@@ -21,6 +21,7 @@
 #define SHAKEN 8      /* variants beside the plain ones */
 #define SEEN 8192     /* hashes of games that were timed */
 #define VARIANTS (2 * (FLOOR_VARIANTS + SHAKEN))
+#define EASY 8  /* steps an op: a game of more counts as several */
 #define GAMES 8 /* for every one that is timed: most are seen to be slower before */
 
 struct gap {
@@ -213,9 +214,10 @@ static enum ebb_status play(struct flipping *p, int variant, bool *is_better, st
     struct plan game = {0}, fastest = {0};
     uint64_t ns = UINT64_MAX;
     bool is_won = false;
-    p->games -= p->games > 0;
     enum ebb_status status = planner_floor_once(p->graph, p->f->tiers, variant / 2, variant % 2,
                                                 p->ways, &game, &is_won, err);
+    uint32_t price = 1 + (uint32_t)(game.step_count / (EASY * ((size_t)p->f->trace->op_count + 1)));
+    p->games -= price < p->games ? price : p->games;
     if (status == EBB_OK && is_won && is_promising(p, &game)) {
         p->tries -= p->tries > 0;
         status = p->f->time(p->f->context, &game, &fastest, &ns, err);

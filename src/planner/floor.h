@@ -79,7 +79,7 @@ struct floor_found {
 };
 
 /* Plans of blocks, updates early, within `height` that cost less than `cost`, or within less and
- * then less than `most_cost`: the one that needs least. */
+ * then less than `most_cost`: the one that needs least. most_cost 0: within `height` alone. */
 enum ebb_status planner_floor_blocks(const struct trace *trace, uint64_t height, uint64_t cost,
                                      uint64_t most_cost, struct floor_found *found,
                                      struct ebb_error *err);

@@ -85,7 +85,7 @@ static enum ebb_status search(struct finder *f, uint64_t height, uint64_t cost)
     uint64_t low = f->graph->max_in_out / PLAN_UNIT * PLAN_UNIT, high = height;
     bool is_found;
     EBB_TRY(try_budget(f, height, cost, &is_found)); /* at least a cheaper one */
-    if (!f->search.has_best)                         /* not even there: no use in less */
+    if (!f->search.has_best || !f->most_cost)        /* not even there: no use in less */
         return EBB_OK;
     if (is_found)
         high = f->found->height_bytes;

@@ -7,8 +7,8 @@
  * budget, so that what comes early finds room; each is offered with its copies moved and as it is,
  * without what serves nobody (lean.c), and with and without lower tiers. Without them what smaller
  * budgets, the portfolio and the other policies make is offered, too; of large steps games that leave
- * room, so that nothing need be moved within the device. Then single decisions of the
- * best are changed (flips.c). The null device says which is fastest. The number of tries is
+ * room, so that nothing need be moved within the device. Everything kept, with moves, is offered
+ * first, and of small steps checkpoints of blocks. Then single decisions of the best are changed (flips.c). The null device says which is fastest. The number of tries is
  * fixed: the answer is a function of trace, tiers and seed. */
 #include "planner/unified.h"
 
@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "planner/flips.h"
+#include "planner/floor.h"
 #include "planner/job.h"
 #include "planner/lean.h"
 
@@ -29,6 +30,8 @@
 #define MOST_FLIPS 1000     /* of few ops */
 #define STARTS_OPS 600      /* over the number of ops: games that flips begin with */
 #define SMALL_OPS 1500      /* up to here a try takes next to nothing */
+#define SHORT_OPS 300       /* up to here a portfolio is quick near the floor, too */
+#define WORTH_BLOCKS 1.1    /* times the step: games that take longer are worth another way */
 
 static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
 static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
@@ -337,6 +340,21 @@ static enum ebb_status try_best(struct unified *u, double slack, struct ebb_erro
     return status;
 }
 
+/* Where games run much again, checkpoints of blocks may be better. */
+static enum ebb_status try_blocks(struct unified *u, struct ebb_error *err)
+{
+    struct floor_found found;
+    if (u->is_found && exec_overhead(u->report) < WORTH_BLOCKS)
+        return EBB_OK;
+    uint64_t most = u->is_found ? u->report->clock_ns : UINT64_MAX;
+    EBB_TRY(planner_floor_blocks(u->trace, u->tiers->bytes[0], most, 0, &found, err));
+    if (!found.is_there)
+        return EBB_OK;
+    enum ebb_status status = planner_unified_compare(u, &found.plan, err);
+    plan_fini(&found.plan);
+    return status;
+}
+
 /* Every policy that decides without looking ahead, until it is slower than the best known. */
 static enum ebb_status try_policies(struct unified *u, struct ebb_error *err)
 {
@@ -400,6 +418,21 @@ static enum ebb_status try_games(struct unified *u, uint64_t floor_bytes, struct
     return status;
 }
 
+/* Everything kept, where the byte sum allows it and only addresses do not: with moves. */
+static enum ebb_status try_kept(struct unified *u, struct ebb_error *err)
+{
+    const struct plan *all = NULL;
+    struct plan plan = {0};
+    if (u->tiers->demands || u->tiers->fates)
+        return EBB_OK;
+    EBB_TRY(exec_keep_all(u->program, UINT64_MAX, &all, err));
+    enum ebb_status status = plan_copy(&plan, all, err);
+    plan_strip_offsets(&plan);
+    EBB_THEN(status, compare_still(u, &plan, err));
+    plan_fini(&plan);
+    return status;
+}
+
 /* Without lower tiers: what a smaller budget makes may be better, and so may what others make. With
  * tiers it is all tried as it would be without, unless copies are hidden as it is: so a tier never
  * makes a plan slower. */
@@ -409,6 +442,7 @@ enum ebb_status planner_unified_try_without(struct unified *u, uint64_t floor_by
     bool is_small = u->trace->op_count <= SMALL_OPS;
     bool is_alone = is_large(u) && !u->tiers->demands && !u->tiers->fates;
     int tries = is_large(u) ? 1 : is_small ? SMALL_TRIES : TRIES;
+    EBB_TRY(try_kept(u, err));
     if (is_alone && (double)u->tiers->bytes[0] < AT_FLOOR * (double)floor_bytes)
         return EBB_OK; /* the floor's own plan is one of these games */
     if (is_alone)
@@ -424,8 +458,10 @@ enum ebb_status planner_unified_try_without(struct unified *u, uint64_t floor_by
     }
     if (is_large(u) || u->tiers->demands || u->tiers->fates)
         return status;
+    if (is_small)
+        EBB_THEN(status, try_blocks(u, err));
     for (int i = 0; i < (is_small && floor_bytes ? 3 : 1); i++) {
-        bool is_short = u->trace->op_count <= UNIFIED_SOME_OPS;
+        bool is_short = u->trace->op_count <= SHORT_OPS;
         double slack = MOST_SLACK / 4 * i, above = i || !is_short ? NEAR_FLOOR : 0;
         double bytes = (double)u->tiers->bytes[0];
         double floor = (double)(is_short ? floor_bytes : u->won_bytes);

@@ -225,6 +225,13 @@ grep -v '"bound_class": "joint", .*"gap": [0-9]' "$dir/rows" && fail "a row with
     sed 's/"lower_bound.*//' >"$dir/old" # how good the bound gets depends on the processor
 sed 's/"lower_bound.*//' "$dir/rows" | diff - "$dir/old" || fail "old names of options mean something else"
 "$ebb" plan "$dir/chain.trace" -p joint -r 0.6 --host 1GiB --link host=2 | grep -q "up to 40" || fail "joint does not say its limit"
+
+# In the bytes of its floor a step may do without running anything again: what training does by default finds that.
+"$ebb" model trace googlenet --set height=64 --set width=64 --set classes=10 --set shrink=16 --batch 2 --threads 1 -o "$dir/near.trace" >/dev/null ||
+    fail "no trace of a step"
+least=$("$ebb" plan "$dir/near.trace" -p floor -b 1000 | grep -o "floor is [0-9]*")
+row=$("$ebb" plan "$dir/near.trace" -p unified -b "${least#floor is }" --json)
+[[ $row == *'"overhead": 1.0'* ]] || fail "near the floor: $row"
 "$ebb" plan sweep "$graphs/unit_linear_4.json" -n 3 --segments 10 -o "$dir/s.csv" >/dev/null || fail "sweep"
 grep -q "^best," "$dir/s.csv" && grep -q "^dtr_eq," "$dir/s.csv" || fail "rows missing in the sweep"
 
