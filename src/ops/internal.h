@@ -71,6 +71,8 @@ enum ops_low {
     OPS_LOW_EACH,  /* element-wise; the result is low when all inputs are */
     OPS_LOW_APART, /* as whole, but the samples of input 0 and of the result (their first dimension) may
                       be converted and computed in parts */
+    OPS_LOW_PLANES, /* the same with planes of all operands (first two dimensions, by blocks), as many
+                       as `planes` says */
 };
 
 /* What an op is called with, when it is recorded and again when it runs: equal descriptions. */
@@ -136,6 +138,7 @@ struct ops_def {
     uint8_t overwrites;             /* 1 + input that output 0 may be written over; 0: none */
     bool is_over;                   /* whether OVER is on or not */
     enum ops_low low_rule;
+    int64_t (*planes)(const void *attr); /* only with OPS_LOW_PLANES */
     uint64_t low_out;
     enum ebb_status (*infer)(struct ops_infer *i, struct ebb_error *err); /* primitives and views */
     /* Primitives: the kernel and its description, all zeros before. ins, outs: at place p of the
@@ -190,8 +193,13 @@ enum ebb_status ops_low_infer(struct ops_infer *i, struct ebb_error *err);
 void ops_low_float(const struct tensor_view *from, struct tensor_view *to); /* the same in F32 */
 /* Workspace of a call whose operands are converted and whose kernel needs `inner` bytes. */
 size_t ops_low_workspace(const struct ops_infer *i, size_t inner);
-/* Samples that are converted together; 0: all. */
+/* Samples (or planes, by blocks) that are converted together; 0: all. */
 int64_t ops_low_samples(const struct ops_infer *i);
+/* How many there are. */
+int64_t ops_low_count(const struct ops_def *def, const struct tensor_view *first);
+/* `samples` of them alone, if operand k goes in parts; 0: all. */
+struct tensor_view ops_low_part(const struct ops_def *def, const struct tensor_view *view, size_t k,
+                                int64_t samples);
 #define OPS_LOW_TAIL 16
 /* Writes what a converted call has behind its attributes; returns their bytes. */
 size_t ops_low_tail(const struct ops_infer *i, size_t inner, unsigned char *to);

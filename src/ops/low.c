@@ -11,7 +11,7 @@
 
 struct tail { /* behind the attributes of the row */
     uint32_t def;
-    uint32_t samples;         /* of a part; 0: all are converted together */
+    uint32_t samples;         /* or planes of a part; 0: all are converted together */
     uint64_t workspace_bytes; /* of the inner call */
 };
 
@@ -88,10 +88,36 @@ static size_t room_of(const struct tensor_view *v, bool each)
                             : 0;
 }
 
+int64_t ops_low_count(const struct ops_def *def, const struct tensor_view *first)
+{
+    if (def->low_rule != OPS_LOW_PLANES)
+        return first->dims[0];
+    return first->dims[0] * first->dims[1] / (first->block ? first->block : 1);
+}
+
+/* Do all operands have the planes of the attributes in their first two dimensions? */
+static bool has_planes(const struct ops_infer *i)
+{
+    const struct tensor_view *first = i->in[0];
+    int64_t planes = i->def->planes(i->attr);
+    bool is_so = first->rank > 2 && first->dims[0] * first->dims[1] == planes;
+    for (size_t k = 0; k < i->in_count + i->out_count; k++) {
+        const struct tensor_view *v = k < i->in_count ? i->in[k] : &i->out[k - i->in_count];
+        is_so = is_so && v->rank == first->rank && v->block == first->block &&
+                v->dims[0] == first->dims[0] && v->dims[1] == first->dims[1];
+    }
+    return is_so;
+}
+
 int64_t ops_low_samples(const struct ops_infer *i)
 {
-    int64_t n = i->out[0].dims[0];
-    if (i->def->low_rule != OPS_LOW_APART || n <= 1 || i->in[0]->dims[0] != n)
+    enum ops_low rule = i->def->low_rule;
+    if ((rule != OPS_LOW_APART && rule != OPS_LOW_PLANES) ||
+        (rule == OPS_LOW_APART && i->in[0]->dims[0] != i->out[0].dims[0]) ||
+        (rule == OPS_LOW_PLANES && !has_planes(i)))
+        return 0;
+    int64_t n = ops_low_count(i->def, &i->out[0]);
+    if (n <= 1)
         return 0;
     uint64_t bytes = room_of(&i->out[0], false) + room_of(i->in[0], false);
     if (bytes <= PART_BYTES)
@@ -100,12 +126,16 @@ int64_t ops_low_samples(const struct ops_infer *i)
     return samples > 0 ? samples : 1;
 }
 
-/* The first samples alone; 0: all. */
-static struct tensor_view samples_of(const struct tensor_view *view, int64_t samples)
+struct tensor_view ops_low_part(const struct ops_def *def, const struct tensor_view *view, size_t k,
+                                int64_t samples)
 {
     struct tensor_view part = *view;
-    if (samples)
-        part.dims[0] = samples;
+    bool is_plane = def->low_rule == OPS_LOW_PLANES;
+    if (!samples || (k && !is_plane))
+        return part;
+    part.dims[0] = is_plane ? 1 : samples;
+    if (is_plane)
+        part.dims[1] = samples * (part.block ? part.block : 1);
     return part;
 }
 
@@ -115,11 +145,11 @@ size_t ops_low_workspace(const struct ops_infer *i, size_t inner)
     bool each = is_elementwise(i);
     int64_t samples = ops_low_samples(i);
     for (size_t k = 0; k < i->out_count; k++) {
-        struct tensor_view view = samples_of(&i->out[k], k ? 0 : samples);
+        struct tensor_view view = ops_low_part(i->def, &i->out[k], k, samples);
         bytes += room_of(&view, each);
     }
     for (size_t k = 0; k < i->in_count; k++) {
-        struct tensor_view view = samples_of(i->in[k], k ? 0 : samples);
+        struct tensor_view view = ops_low_part(i->def, i->in[k], k, samples);
         bytes += room_of(&view, each);
     }
     return bytes;
@@ -161,13 +191,12 @@ static enum ebb_status convert(const struct trace_call *call, int64_t n, uint8_t
 }
 
 static struct port make_port(const struct low_call *l, const struct tensor_view *view, void *data,
-                             bool is_first, unsigned char **at)
+                             size_t k, unsigned char **at)
 {
     struct port p = {view, data, is_low(view->dtype) ? (float *)(void *)*at : NULL, l->each};
-    int64_t samples = is_first ? l->tail.samples : 0;
-    struct tensor_view part = samples_of(view, samples);
-    if (samples)
-        p.unit = tensor_count(view) / view->dims[0];
+    struct tensor_view part = ops_low_part(l->def, view, k, l->tail.samples);
+    if (l->tail.samples && (k == 0 || l->def->low_rule == OPS_LOW_PLANES))
+        p.unit = tensor_count(view) / ops_low_count(l->def, view);
     *at += room_of(&part, l->each);
     return p;
 }
@@ -187,14 +216,14 @@ static enum ebb_status prepare(const struct trace_call *call, struct low_call *l
     l->workspace = l->tail.workspace_bytes ? at : NULL;
     at += ops_align((size_t)l->tail.workspace_bytes);
     l->each = l->def->low_rule == OPS_LOW_EACH && c->output_count == 1;
-    l->count = l->tail.samples ? c->out[0].dims[0] : tensor_count(&c->out[0]);
+    l->count = l->tail.samples ? ops_low_count(l->def, &c->out[0]) : tensor_count(&c->out[0]);
     for (uint32_t k = 0; k < c->input_count; k++)
         l->each = l->each && tensor_same_shape(&c->in[k], &c->out[0]) &&
                   c->in[k].block == c->in[0].block && tensor_is_dense(&c->in[k]);
     for (uint32_t k = 0; k < c->output_count; k++)
-        l->out[k] = make_port(l, &c->out[k], tensor_call_out(c, k), k == 0, &at);
+        l->out[k] = make_port(l, &c->out[k], tensor_call_out(c, k), k, &at);
     for (uint32_t k = 0; k < c->input_count; k++)
-        l->in[k] = make_port(l, &c->in[k], (void *)(uintptr_t)tensor_call_in(c, k), k == 0, &at);
+        l->in[k] = make_port(l, &c->in[k], (void *)(uintptr_t)tensor_call_in(c, k), k, &at);
     return EBB_OK;
 }
 
@@ -218,7 +247,7 @@ static void part_view(const struct low_call *l, const struct port *p, int64_t n,
     if (l->each)
         tensor_view_init(to, (enum tensor_dtype)to->dtype, 1, &n);
     else if (p->unit)
-        to->dims[0] = n;
+        *to = ops_low_part(l->def, to, 0, n);
 }
 
 /* Elements or samples first .. first + n - 1, or everything. */

@@ -81,6 +81,11 @@ static enum ebb_status infer_pool(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
+static int64_t planes_of_pool(const void *attr)
+{
+    return ((const struct pool_shape *)attr)->pool.planes;
+}
+
 /* For the layout of the call. */
 static void describe_pool(const struct ops_views *v, void *desc)
 {
@@ -88,6 +93,9 @@ static void describe_pool(const struct ops_views *v, void *desc)
     const struct pool_shape *shape = v->attr;
     d->pool = shape->pool;
     d->pool.lanes = v->in[0]->block ? v->in[0]->block : 1;
+    if (shape->pool.planes ==
+        shape->in[0] * shape->in[1]) /* some planes of a call in 16 bits, or all */
+        d->pool.planes = v->in[0]->dims[0] * v->in[0]->dims[1];
     d->pool.planes /= d->pool.lanes;
     d->f = v->def->variant == ROW_MAX_INDEX ? (int)KERNEL_MAX_POOL_INDEX : v->def->variant;
 }
@@ -453,13 +461,18 @@ static const struct ops_field lrn_fields[] = {OPS_REQUIRED(lrn_attr, size, OPS_I
                                               {0}};
 static const struct lrn_attr lrn_default = {.alpha = 1e-4f, .beta = 0.75f, .k = 1.0f};
 
-/* Primitives with a description of their own kind that work on numbers of 16 bits as a whole. */
-#define INTERNAL(id, type)                                                                         \
-    .variant = id, .attr_bytes = sizeof(struct type), .is_internal = true,                         \
-    .low_rule = OPS_LOW_WHOLE, .low_out = 1
+/* Primitives with a description of their own kind that work on numbers of 16 bits as a whole, or on
+ * some planes at a time. */
+#define INTERNAL_LOW(id, type, rule)                                                               \
+    .variant = id, .attr_bytes = sizeof(struct type), .is_internal = true, .low_rule = rule,       \
+    .low_out = 1
+#define INTERNAL(id, type) INTERNAL_LOW(id, type, OPS_LOW_WHOLE)
 #define POOLING(id, text, ins, grad_)                                                              \
     [id] = {OPS_PRIMITIVE(text, ins, ins, infer_pool, POOL, describe_pool, grad_),                 \
-            INTERNAL(id, pool_shape), .blocked = 3, .blocked_out = 3,                              \
+            INTERNAL_LOW(id, pool_shape, OPS_LOW_PLANES),                                          \
+            .planes = planes_of_pool,                                                              \
+            .blocked = 3,                                                                          \
+            .blocked_out = 3,                                                                      \
             .takes_block = pool_takes_block}
 #define RESAMPLING(id, text)                                                                       \
     [id] = {OPS_PRIMITIVE(text, 1, 1, infer_resample, RESAMPLE, describe_resample, grad_pool),     \

@@ -192,8 +192,10 @@ static void describe(const struct ops_infer *i, bool is_float, int64_t samples,
     }
     for (uint32_t k = 0; is_float && k < v.out_count; k++)
         ops_low_float(&i->out[k], &out[k]);
-    if (samples)
-        in[0].dims[0] = out[0].dims[0] = samples;
+    for (uint32_t k = 0; samples && k < v.in_count; k++)
+        in[k] = ops_low_part(i->def, &in[k], k, samples);
+    for (uint32_t k = 0; samples && k < v.out_count; k++)
+        out[k] = ops_low_part(i->def, &out[k], k, samples);
     memset(desc, 0, kernel_desc_bytes(i->def->family));
     i->def->describe(&v, desc);
     ops_types(&v, types);
@@ -202,7 +204,8 @@ static void describe(const struct ops_infer *i, bool is_float, int64_t samples,
 /* What is converted in parts needs the workspace of a part; the last one may be smaller. */
 static enum ebb_status ask_parts(struct call *c, struct ebb_error *err)
 {
-    int64_t samples = ops_low_samples(&c->i), last = c->i.out[0].dims[0] % samples;
+    int64_t samples = ops_low_samples(&c->i);
+    int64_t last = ops_low_count(c->i.def, &c->i.out[0]) % samples;
     const struct kernel_table *table = ops_table(c->i.session);
     union kernel_desc desc;
     struct kernel_args types;
