@@ -8,8 +8,9 @@
  * without what serves nobody (lean.c), and with and without lower tiers. Without them what smaller
  * budgets, the portfolio and the other policies make is offered, too; of large steps games that leave
  * room, so that nothing need be moved within the device. Everything kept, with moves, is offered
- * first, and of small steps checkpoints of blocks. Then single decisions of the best are changed (flips.c). The null device says which is fastest. The number of tries is
- * fixed: the answer is a function of trace, tiers and seed. */
+ * first, and of small steps checkpoints of blocks. Then single decisions of the best are changed
+ * (flips.c). The null device says which is fastest. The number of tries is fixed: the answer is a
+ * function of trace, tiers and seed. */
 #include "planner/unified.h"
 
 #include <stdio.h>
@@ -30,8 +31,9 @@
 #define MOST_FLIPS 1000     /* of few ops */
 #define STARTS_OPS 600      /* over the number of ops: games that flips begin with */
 #define SMALL_OPS 1500      /* up to here a try takes next to nothing */
-#define SHORT_OPS 300       /* up to here a portfolio is quick near the floor, too */
-#define WORTH_BLOCKS 1.1    /* times the step: games that take longer are worth another way */
+#define SHORT_OPS 300       /* up to here a portfolio is quick wherever it is asked */
+#define THRASHES 1.3     /* times the step: from here on larger ones take seconds near the floor */
+#define WORTH_BLOCKS 1.1 /* times the step: games that take longer are worth another way */
 
 static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
 static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
@@ -252,7 +254,8 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
         double limit =
             is_large(u) && u->is_found ? exec_overhead(u->report) : PLANNER_MOST_OVERHEAD;
         if (is_game)
-            status = try_game(u, &tiers, tiers.bytes[0], &plan, &is_found, err);
+            status = try_game(u, &tiers, has_tiers ? tiers.bytes[0] : u->tiers->bytes[0], &plan,
+                              &is_found, err);
         else if (!is_played)
             status = try_policy(u, &tiers, mem_policy_find("dtr_eq"), limit, &plan, &is_found, err);
         if (is_found && !has_tiers && tiers.bytes[0] < u->won_bytes)
@@ -433,6 +436,13 @@ static enum ebb_status try_kept(struct unified *u, struct ebb_error *err)
     return status;
 }
 
+/* Does a portfolio take little time near the floor, too? Where much runs again it anneals for long. */
+static bool is_quick_near(const struct unified *u)
+{
+    bool thrashes = !u->is_found || exec_overhead(u->report) > THRASHES;
+    return u->trace->op_count <= (thrashes ? SHORT_OPS : UNIFIED_SOME_OPS);
+}
+
 /* Without lower tiers: what a smaller budget makes may be better, and so may what others make. With
  * tiers it is all tried as it would be without, unless copies are hidden as it is: so a tier never
  * makes a plan slower. */
@@ -458,10 +468,9 @@ enum ebb_status planner_unified_try_without(struct unified *u, uint64_t floor_by
     }
     if (is_large(u) || u->tiers->demands || u->tiers->fates)
         return status;
-    if (is_small)
-        EBB_THEN(status, try_blocks(u, err));
+    EBB_THEN(status, try_blocks(u, err));
     for (int i = 0; i < (is_small && floor_bytes ? 3 : 1); i++) {
-        bool is_short = u->trace->op_count <= SHORT_OPS;
+        bool is_short = is_quick_near(u);
         double slack = MOST_SLACK / 4 * i, above = i || !is_short ? NEAR_FLOOR : 0;
         double bytes = (double)u->tiers->bytes[0];
         double floor = (double)(is_short ? floor_bytes : u->won_bytes);
