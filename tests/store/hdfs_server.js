@@ -61,6 +61,8 @@ const operations = {
 createServer({path: '/webhdfs/v1', host, validate: true, http: {port}}, (err, name, op, q, req, res, next) => {
   if (err) return next(err);
   if (fs.existsSync(`${root}.standby.${port}`)) return fail(res, 403, 'StandbyException', 'Operation category READ is not supported in state standby');
+  if (decodeURIComponent(name).includes(':')) // as Hadoop's DFSUtilClient.isValidName
+    return fail(res, 400, 'InvalidPathException', `Invalid path name ${name}`);
   const file = path.join(root, decodeURIComponent(name));
   try {
     operations[op](file, q, req, res);

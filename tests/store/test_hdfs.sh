@@ -45,4 +45,14 @@ has out.txt "Its checkpoint: hdfs://127.0.0.1"
 "$ebb" experiment delete 1 --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"
 [ "$(left)" = 0 ] && [ -z "$(ls state/staging state/cache | grep -v :)" ] || fail "left: $(find "$RUN/hdfs")"
 ok "an experiment, deleted"
+
+# ---- Hadoop has no names with ":": refused when they are written, not tried for ever
+mkdir colon && sed 's/^                json.dump.*/&\n            open(os.path.join(work.directory, "a:b"), "w").close()/' "$source_dir/examples/python-loop/train.py" > colon/train.py
+sed -i 's/max_restarts: 2/max_restarts: 0/' exp.yaml
+timeout 120 "$ebb" run exp.yaml colon --no-charts > out.txt 2>&1 && fail "accepted: a name with :"
+"$ebb" trial logs 2 > logs.txt 2>&1
+has logs.txt 'names are UTF-8 without control characters and :, at most 1024 bytes with their directories; the checkpoint has a file "a:b"'
+"$ebb" experiment delete 2 --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"
+[ "$(left)" = 0 ] && [ -z "$(ls state/staging state/cache | grep -v :)" ] || fail "left: $(find "$RUN/hdfs")"
+ok "names with : are refused"
 exit 0

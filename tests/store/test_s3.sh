@@ -79,6 +79,23 @@ is_empty s3 && [ -z "$(ls state/staging state/cache | grep -v :)" ] || fail "lef
 ok "deleted: bucket, uploads, staging, cache are empty"
 
 # ---- refused at submission
+
+# ---- a key has at most 1024 bytes, with the prefix and the UUID: what would be longer is refused when it is written
+mkdir long && sed 's/^                json.dump.*/&\n            d = os.path.join(work.directory, "d" * 250, "d" * 250, "d" * 250)\n            os.makedirs(d)\n            open(os.path.join(d, "f" * int(os.environ["NAME"])), "w").close()/' \
+    "$source_dir/examples/python-loop/train.py" > long/train.py
+make_experiment long.yaml "$storage" 'environment: {environment_variables: [NAME=234]}'
+timeout 120 "$ebb" run long.yaml long --no-charts > out.txt 2>&1 || fail "names of 987 bytes: $(cat out.txt)"
+id=$("$ebb" experiment list --all --json | field "max(e['id'] for e in x['experiments'])")
+one=$("$ebb" experiment list-checkpoints "$id" --json | field "x['checkpoints'][0]['uuid']")
+second s3 compare "$one" || fail "boto3 reads something else"
+sed -i 's/NAME=234/NAME=235/' long.yaml
+timeout 120 "$ebb" run long.yaml long --no-charts > out.txt 2>&1 && fail "accepted: names of 988 bytes"
+"$ebb" trial logs "$("$ebb" experiment list-trials "$((id + 1))" --json | field "x['trials'][0]['id']")" > logs.txt 2>&1
+has logs.txt "at most 987 bytes"
+for n in $((id + 1)) "$id"; do "$ebb" experiment delete "$n" --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"; done
+is_empty s3 && [ -z "$(ls state/staging)" ] || fail "left: $(second s3 list) $(ls state/staging)"
+ok "names of 987 bytes arrive, longer ones are refused"
+
 refused() { # CHANGE WORDS
     sed "$1" exp.yaml > bad.yaml
     timeout 60 "$ebb" run bad.yaml loop --no-charts > out.txt 2>&1 && fail "accepted: $1"

@@ -130,9 +130,10 @@ TEST(links_and_pipes__are_refused)
 /* What could not be read back is not published. */
 TEST(names_that_cannot_be_read_back__are_refused)
 {
-    static const char *const names[] = {"touch \"$(printf 'a\\nb')\"",
-                                        "touch \"$(printf 'a\\377b')\"",
-                                        "mkdir \"$(printf 'd\\tb')\""};
+    static const char *const names[] = {
+        "touch \"$(printf 'a\\nb')\"", "touch \"$(printf 'a\\377b')\"",
+        "mkdir \"$(printf 'd\\tb')\"", "touch \"$(printf 'a\\357\\277\\276b')\"", /* U+FFFE and */
+        "touch \"$(printf 'a\\357\\277\\277b')\"" /* U+FFFF: no XML */};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct place p;
         struct exp_store_item item;
@@ -144,6 +145,32 @@ TEST(names_that_cannot_be_read_back__are_refused)
         ebb_str_fini(&item.resources);
         end(&p);
     }
+}
+
+/* A store may take shorter names than a folder. */
+TEST(names_that_the_store_does_not_take__are_refused)
+{
+    struct place p;
+    struct exp_store_item item = {.uuid = uuid, .metadata = "{}", .names = {.max = 20}};
+    begin(&p);
+    write_staging(&p, "touch state/78901234567890");
+    exp_store_publish(p.store, &item, 1);
+    CHECK_OK(item.status, &item.err);
+    ebb_str_fini(&item.resources);
+    CHECK_OK(exp_store_remove(p.store, uuid, NULL, NULL, NULL, &item.err), &item.err);
+    write_staging(&p, "mkdir state/78901234567890");
+    item = (struct exp_store_item){.uuid = uuid, .metadata = "{}", .names = {.max = 20}};
+    exp_store_publish(p.store, &item, 1);
+    CHECK_EQ(item.status, EBB_EINPUT);
+    assert_non_null(strstr(item.err.message, "at most 20 bytes"));
+    ebb_str_fini(&item.resources);
+    shell(&p, "cd c/.0*.tmp && rmdir state/7* && touch a:b", 0);
+    item = (struct exp_store_item){.uuid = uuid, .metadata = "{}", .names = {.without = ":"}};
+    exp_store_publish(p.store, &item, 1);
+    CHECK_EQ(item.status, EBB_EINPUT);
+    assert_non_null(strstr(item.err.message, "control characters and :, at most"));
+    ebb_str_fini(&item.resources);
+    end(&p);
 }
 
 TEST(nothing_written__is_an_error_with_the_name)
@@ -225,8 +252,4 @@ TEST(check__stores_and_reads_back)
     end(&p);
 }
 
-TEST_MAIN(RUN(published__is_whole_listed_and_verifies), RUN(damage__is_found),
-          RUN(links_and_pipes__are_refused), RUN(names_that_cannot_be_read_back__are_refused),
-          RUN(nothing_written__is_an_error_with_the_name),
-          RUN(remove__takes_every_form_and_follows_no_link), RUN(batch__gives_each_its_own_answer),
-          RUN(code__is_copied_and_paths_cannot_escape), RUN(check__stores_and_reads_back))
+TEST_MAIN()

@@ -221,6 +221,35 @@ TEST(large_files__go_in_at_most_ten_thousand_parts)
     CHECK(parts(most) % (1 << 20) == 0 && (most + parts(most) - 1) / parts(most) <= 10000);
 }
 
+TEST(names__are_as_long_as_keys_with_prefix_and_uuid_may_be)
+{
+    struct exp_storage s3 = {.kind = EXP_STORAGE_S3, .bucket = "b", .prefix = "/ab/c"};
+    struct exp_storage hdfs = {.kind = EXP_STORAGE_HDFS, .hdfs_url = "u", .hdfs_path = "/ab/c"};
+    struct exp_store *store = NULL;
+    struct ebb_error err;
+    CHECK_OK(exp_store_open(&s3, 0, NULL, &store, &err), &err);
+    CHECK_EQ(exp_store_names(store).max, 1024 - 5 - 37);
+    CHECK(exp_store_names(store).without == NULL);
+    exp_store_close(store);
+    CHECK_OK(exp_store_open(&hdfs, 0, NULL, &store, &err), &err);
+    CHECK_EQ(exp_store_names(store).max, 1024);
+    CHECK_STR(exp_store_names(store).without, ":");
+    exp_store_close(store);
+}
+
+TEST(long_names__leave_room_for_the_cause_in_messages)
+{
+    char name[1200], text[EXP_SHORT];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    memcpy(name, "begin", 5);
+    memcpy(name + sizeof name - 4, "end", 3);
+    CHECK_STR(exp_http_short("a/b", text), "a/b");
+    const char *cut = exp_http_short(name, text);
+    CHECK(strlen(cut) < 300 && strncmp(cut, "begin", 5) == 0 && strstr(cut, "x...x") != NULL &&
+          strcmp(cut + strlen(cut) - 3, "end") == 0);
+}
+
 TEST(words_of_a_server__are_text_in_messages)
 {
     struct ebb_error err;

@@ -153,6 +153,7 @@ static void publish(struct exp_job *batch)
                                     .metadata = job->metadata,
                                     .code = job->model != NULL ? job->model->files : NULL,
                                     .code_count = job->model != NULL ? job->model->count : 0,
+                                    .names = job->names,
                                     .code_from = job->code_from};
     }
     if (status != EBB_OK)

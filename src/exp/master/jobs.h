@@ -38,6 +38,7 @@ struct exp_job {
     const char *state_dir;         /* borrowed: staging and cache are below */
     struct exp_store_watch watch;
     struct exp_model *model;        /* shared */
+    struct exp_store_names names;   /* that a store takes which a sealed copy goes to */
     char allocation[EXP_UUID_TEXT]; /* who waits for it; "" = nobody */
     int64_t experiment_id, seq;
     enum ebb_status status; /* results */

@@ -368,6 +368,7 @@ static enum ebb_status done_checkpoint(struct exp_master *m, struct exp_alloc *a
     }
     memcpy(job->allocation, a->id, sizeof job->allocation);
     job->seq = msg->seq;
+    job->names = exp_store_names(e->store);
     job->model = e->model;
     if (job->model != NULL)
         job->model->uses++;

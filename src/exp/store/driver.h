@@ -60,6 +60,8 @@ struct exp_remote_driver {
     /* Where a checkpoint is, for people: "s3://bucket/prefix/uuid". uuid "": the place itself. */
     void (*address)(const struct exp_store *store, const char *uuid, struct ebb_str *out);
     bool has_markers; /* directories are objects of their own */
+    size_t key_max;   /* bytes that a key may have, with prefix and UUID; 0 = enough for any name */
+    const char *no_names_with; /* characters that no name may have, or NULL */
     /* Before the first file and after the last; NULL: nothing to do. */
     enum ebb_status (*begin)(struct exp_remote *r, const char *uuid, struct ebb_error *err);
     enum ebb_status (*finish)(struct exp_remote *r, const char *uuid, struct ebb_error *err);

@@ -109,8 +109,9 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
 
 static enum ebb_status blame(const struct call *c, enum ebb_status status, struct ebb_error *err)
 {
+    char prefix[EXP_SHORT], key[EXP_SHORT];
     return ebb_context(err, status, "gcs: %s %s/%s%s", c->method, c->r->store->bucket,
-                       c->r->store->prefix, c->key);
+                       exp_http_short(c->r->store->prefix, prefix), exp_http_short(c->key, key));
 }
 
 /* {"error": {"code", "message", "errors": [{"reason"}]}}, or the beginning of whatever came. */
@@ -502,6 +503,7 @@ static enum ebb_status remove_paths(struct exp_remote *r, const char *uuid,
 static const struct exp_remote_driver remote = {
     .address = address,
     .has_markers = true,
+    .key_max = 1024,
     .put = put,
     .get = get,
     .remove = remove_paths,

@@ -161,8 +161,10 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
 
 static enum ebb_status blame(const struct call *c, enum ebb_status status, struct ebb_error *err)
 {
-    return ebb_context(err, status, "hdfs: %s %s", c->location != NULL ? "data node:" : c->op,
-                       c->path);
+    char op[EXP_SHORT], path[EXP_SHORT];
+    return ebb_context(err, status, "hdfs: %s %s",
+                       c->location != NULL ? "data node:" : exp_http_short(c->op, op),
+                       exp_http_short(c->path, path));
 }
 
 /* {"RemoteException": {"exception", "message"}}. */
@@ -518,6 +520,7 @@ static enum ebb_status remove_all(struct exp_remote *r, const char *uuid, const 
 static const struct exp_remote_driver remote = {
     .address = address,
     .has_markers = true,
+    .no_names_with = ":", /* Hadoop's rule: "Invalid path name" */
     .begin = begin,
     .finish = publish,
     .put = put,

@@ -205,8 +205,10 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
 
 static enum ebb_status blame(const struct call *c, enum ebb_status status, struct ebb_error *err)
 {
+    char prefix[EXP_SHORT], key[EXP_SHORT];
     return ebb_context(err, status, "s3: %s %s/%s%s", c->method, c->r->store->bucket,
-                       c->r->store->prefix, c->key != NULL ? c->key : c->about);
+                       exp_http_short(c->r->store->prefix, prefix),
+                       exp_http_short(c->key != NULL ? c->key : c->about, key));
 }
 
 /* The ETag that came is the MD5 of what was sent, where it is an MD5 at all. */
@@ -778,6 +780,7 @@ static enum ebb_status remove_paths(struct exp_remote *r, const char *uuid,
 static const struct exp_remote_driver remote = {
     .address = address,
     .has_markers = true,
+    .key_max = 1024,
     .put = put,
     .part_bytes = part_bytes,
     .begin_parts = begin_parts,

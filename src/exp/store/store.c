@@ -51,7 +51,7 @@ enum ebb_status exp_uuid_make(char text[EXP_UUID_TEXT], struct ebb_error *err)
 bool exp_store_is_safe_path(const char *path)
 {
     size_t length = strlen(path);
-    if (length == 0 || length > 1024 || path[0] == '/')
+    if (length == 0 || length > EXP_NAME_MAX || path[0] == '/')
         return false;
     for (const char *at = path; *at != '\0';) {
         size_t n = strcspn(at, "/");
@@ -221,6 +221,19 @@ void exp_store_close(struct exp_store *store)
 bool exp_store_is_remote(const struct exp_store *store)
 {
     return store->driver->remote != NULL;
+}
+
+struct exp_store_names exp_store_names(const struct exp_store *store)
+{
+    const struct exp_remote_driver *remote = store->driver->remote;
+    size_t before = strlen(store->prefix) + EXP_UUID_TEXT; /* with the '/' after it */
+    struct exp_store_names names = {.max = EXP_NAME_MAX};
+    if (remote == NULL)
+        return names;
+    names.without = remote->no_names_with;
+    if (remote->key_max > 0)
+        names.max = remote->key_max > before ? remote->key_max - before : 1;
+    return names;
 }
 
 static bool is_equal(const char *a, const char *b)

@@ -58,6 +58,8 @@ bool exp_store_location_is_remote(const char *location);
 /* The experiment whose configuration has the keys of a location; 0: it needs none. */
 int64_t exp_store_location_owner(const char *location);
 bool exp_store_is_remote(const struct exp_store *store);
+/* Of files there. */
+struct exp_store_names exp_store_names(const struct exp_store *store);
 /* Do they mean the same place (keys aside)? */
 bool exp_store_is_same(const struct exp_store *a, const struct exp_storage *b);
 
@@ -82,11 +84,18 @@ struct exp_store_watch { /* how far it is; shared with whoever may stop it; NULL
     int tries;          /* of each request; 0 = the usual five */
 };
 
+struct exp_store_names {
+    size_t max;          /* bytes, with their directories; 0 = EXP_NAME_MAX */
+    const char *without; /* static: characters that no name may have, or NULL */
+};
+#define EXP_NAME_MAX 1024
+
 struct exp_store_item {
     const char *uuid;
     const char *metadata;              /* a JSON object; its keys win over those the trial wrote */
     const struct exp_store_file *code; /* copied to code/, read-only */
     size_t code_count;
+    struct exp_store_names names; /* that the store takes which it goes to */
     const char
         *code_from; /* a checkpoint whose code/ is the same: linked to; NULL = none is known */
     enum ebb_status status; /* filled from here on */

@@ -1,4 +1,5 @@
 /* tries.c - a request until it is answered: which failures pass, and how long to wait. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -32,6 +33,15 @@ void exp_http_clean(struct ebb_error *err)
             memset(at, '?', used);
         at += used;
     }
+}
+
+const char *exp_http_short(const char *name, char text[EXP_SHORT])
+{
+    size_t n = strlen(name), half = (EXP_SHORT - 4) / 2;
+    if (n < EXP_SHORT)
+        return name;
+    snprintf(text, EXP_SHORT, "%.*s...%s", (int)half, name, name + n - half);
+    return text;
 }
 
 static bool is_set(const atomic_bool *flag)
