@@ -372,4 +372,38 @@ TEST(bind_mounts__are_private_to_the_trial)
     fixture_end(&f);
 }
 
+/* A trial has a /dev/shm of its own, unless that hides what it needs. */
+TEST(a_state_directory_in_dev_shm__is_seen_by_its_trials)
+{
+    struct fixture f;
+    const char *before = getenv("TMPDIR");
+    if (access("/dev/shm", W_OK) != 0 || !exp_proc_can_mount()) {
+        print_message("skipped: no /dev/shm or no private mount namespace here\n");
+        return;
+    }
+    char *kept = before != NULL ? strdup(before) : NULL;
+    setenv("TMPDIR", "/dev/shm", 1);
+    fixture_begin(&f, 1);
+    if (kept != NULL)
+        setenv("TMPDIR", kept, 1);
+    else
+        unsetenv("TMPDIR");
+    free(kept);
+    fixture_open(&f);
+    for (int i = 0; i < 2; i++) {
+        snprintf(yaml, sizeof yaml,
+                 "entrypoint: [%s]\nhyperparameters: {global_batch_size: 1}\n"
+                 "searcher: {name: single, metric: error, max_steps: 1}\nmax_restarts: 0\n%s",
+                 EBB_TRIAL_CHAIN, i > 0 ? "resources: {shm_size: 1048576}\n" : "");
+        fixture_submit(&f, yaml);
+        fixture_run(&f, 30);
+    }
+    const struct ebb_doc_node *e = fixture_get(&f, "/experiments/1");
+    CHECK_STR(ebb_doc_string(e, "state", ""), "COMPLETED");
+    e = fixture_get(&f, "/experiments/2");
+    CHECK_STR(ebb_doc_string(e, "state", ""), "ERROR");
+    assert_non_null(strstr(ebb_doc_string(e, "error", ""), "lies in /dev/shm"));
+    fixture_end(&f);
+}
+
 TEST_MAIN()

@@ -1,6 +1,7 @@
 /* launch.c - from an allocation to a running process: directories, config.json, environment. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -435,11 +436,26 @@ static enum ebb_status make_mount_points(const struct exp_config *c, const char 
     return EBB_OK;
 }
 
+/* Where the trial works, or its checkpoints lie, in /dev/shm: one of its own would hide it. Or NULL. */
+static const char *in_shm(const struct exp_master *m, const struct exp_config *c)
+{
+    const char *paths[] = {m->state_dir, c->checkpoint_storage.directory};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char real[PATH_MAX];
+        const char *path = paths[i] != NULL && realpath(paths[i], real) != NULL ? real : paths[i];
+        if (path != NULL && strncmp(path, "/dev/shm/", 9) == 0)
+            return paths[i];
+    }
+    return NULL;
+}
+
 /* Without a word of the file: the site's default, where the machine can give it. */
 static int64_t shm_size(struct exp_master *m, const struct exp_config *c)
 {
     if (c->resources.shm_size >= 0)
         return c->resources.shm_size;
+    if (in_shm(m, c) != NULL)
+        return -1;
     if (m->mounts == EXP_MOUNTS_UNKNOWN)
         m->mounts = exp_proc_can_mount() ? EXP_MOUNTS_YES : EXP_MOUNTS_NO;
     return m->mounts == EXP_MOUNTS_YES ? SHM_BYTES : -1;
@@ -476,6 +492,13 @@ enum ebb_status exp_launch_spawn(struct exp_master *m, struct exp_alloc *a, stru
 {
     char path[4096];
     long long id = (long long)a->trial->id;
+    const struct exp_config *c = &a->trial->experiment->config;
+    const char *hidden = c->resources.shm_size >= 0 ? in_shm(m, c) : NULL;
+    if (hidden != NULL)
+        return ebb_fail(err, EBB_EINPUT,
+                        "resources.shm_size: %s lies in /dev/shm, which the trial would have for "
+                        "itself",
+                        hidden);
     snprintf(path, sizeof path, "%s/trials/%lld/config.json", m->state_dir, id);
     EBB_TRY(write_config(m, a, path, err));
     snprintf(path, sizeof path, "%s/trials/%lld/log", m->state_dir, id);
