@@ -132,6 +132,8 @@ const struct cli_command *cli_choose(const char *prefix, const struct cli_comman
 /* Print "ebb: error: message" to stderr; the exit code for a status (EBB_EINPUT, EBB_ECORRUPT... ->
  * 2, else 1). */
 int cli_report(const struct ebb_error *err);
+/* What was printed leaves; `code`, or 1 where it cannot. */
+int cli_flush(int code);
 int cli_usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* returns 2 */
 
 /* Set by Ctrl-C or SIGTERM once cli_catch_interrupts was called; long work polls it and ends

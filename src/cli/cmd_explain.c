@@ -5,11 +5,14 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "cli/link.h"
 #include "exec/exec.h"
 
@@ -61,34 +64,81 @@ static int choose_budgets(struct explain_view *v)
     return -1;
 }
 
-/* Budgets in an order in which the first few tell most: both ends, then between them. */
+/* Budgets in an order in which the first few tell most. */
 static size_t budget_at(const struct explain_view *v, size_t k)
 {
-    static const size_t order[] = {0, 8, 4, 6, 2, 7, 5, 3, 1};
+    static const size_t order[] = {0, 4, 8, 2, 6, 7, 5, 3, 1};
     return !v->o->budgets.count && v->budget_count == sizeof order / sizeof *order ? order[k] : k;
 }
 
-/* One that takes as long as the longest so far, and half of that again, must fit. */
-static bool has_time(const struct explain_view *v, uint64_t longest_ns)
+/* Keep what was found, unless nobody waits for it any more. */
+static bool keep(struct explain_view *v, size_t p, size_t b, const struct train_prediction *cell)
 {
-    uint64_t next = ebb_clock_ns() - v->start_ns + longest_ns + longest_ns / 2;
-    return v->o->seconds <= 0 || (double)next * 1e-9 <= v->o->seconds;
+    pthread_mutex_lock(&v->mutex);
+    bool is_wanted = !v->is_over;
+    if (is_wanted) {
+        v->cells[p][b] = *cell;
+        v->is_done[p][b] = true;
+    }
+    pthread_mutex_unlock(&v->mutex);
+    return is_wanted;
 }
 
+/* Every policy in a budget before the next budget; the default comes last, as it takes longest. */
 static enum ebb_status sweep(struct explain_view *v, struct ebb_error *err)
 {
-    uint64_t longest = 0;
-    for (size_t p = 0; p < v->policy_count; p++)
-        for (size_t k = 0; k < v->budget_count && has_time(v, longest); k++) {
-            size_t b = budget_at(v, k);
-            uint64_t begin = ebb_clock_ns();
-            EBB_TRY(train_trial_predict(v->trial, v->budgets[b], p ? v->policies[p] : NULL,
-                                        &v->cells[p][b], err));
-            v->is_done[p][b] = true;
-            uint64_t took = ebb_clock_ns() - begin;
-            longest = took > longest ? took : longest;
+    for (size_t k = 0; k < v->budget_count; k++)
+        for (size_t i = 1; i <= v->policy_count; i++) {
+            struct train_prediction cell;
+            size_t b = budget_at(v, k), p = i % v->policy_count;
+            EBB_TRY(train_trial_predict(v->trial, v->budgets[b], p ? v->policies[p] : NULL, &cell,
+                                        err));
+            if (!keep(v, p, b, &cell))
+                return EBB_OK;
         }
     return EBB_OK;
+}
+
+static void *sweep_beside(void *argument)
+{
+    struct explain_view *v = argument;
+    struct ebb_error err = {0};
+    enum ebb_status status = sweep(v, &err);
+    pthread_mutex_lock(&v->mutex);
+    v->status = status;
+    v->err = err;
+    v->is_swept = true;
+    pthread_mutex_unlock(&v->mutex);
+    return NULL;
+}
+
+/* A prediction cannot be told to stop: it is made beside, and left there when the time is over. What
+ * it looks at must stay then (is_left). */
+static enum ebb_status sweep_in_time(struct explain_view *v, struct ebb_error *err)
+{
+    pthread_t thread;
+    bool is_swept = false;
+    if (v->o->seconds <= 0)
+        return sweep(v, err);
+    int reason = ebb_thread_start(&thread, sweep_beside, v);
+    if (reason != 0)
+        return ebb_fail(err, EBB_ENOMEM, "no thread for predictions: %s", strerror(reason));
+    while (!is_swept && (double)(ebb_clock_ns() - v->start_ns) * 1e-9 < v->o->seconds) {
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        pthread_mutex_lock(&v->mutex);
+        is_swept = v->is_swept;
+        pthread_mutex_unlock(&v->mutex);
+    }
+    pthread_mutex_lock(&v->mutex);
+    is_swept = v->is_swept;
+    v->is_over = true;
+    pthread_mutex_unlock(&v->mutex);
+    v->is_left = !is_swept;
+    if (!is_swept)
+        return EBB_OK;
+    pthread_join(thread, NULL);
+    *err = v->err;
+    return v->status;
 }
 
 /* ---- the step --------------------------------------------------------------------------------- */
@@ -211,7 +261,7 @@ static int explain(struct explain_view *v)
         code = choose_budgets(v);
     if (code >= 0)
         return code;
-    if ((!v->o->is_quick && sweep(v, &err) != EBB_OK) || manage(v, &err) != EBB_OK)
+    if (manage(v, &err) != EBB_OK || (!v->o->is_quick && sweep_in_time(v, &err) != EBB_OK))
         return cli_report(&err);
     if (v->o->is_json)
         cli_explain_json(v);
@@ -292,10 +342,15 @@ static int run(int argc, char **argv)
     struct cli_train_file file;
     int code = cli_parse(&spec, argc, argv, &args);
     if (code < 0) {
-        struct explain_view v = {
-            .o = &o, .path = args.positional[0], .file = &file, .start_ns = start_ns};
+        struct explain_view v = {.o = &o,
+                                 .path = args.positional[0],
+                                 .file = &file,
+                                 .start_ns = start_ns,
+                                 .mutex = PTHREAD_MUTEX_INITIALIZER};
         code = open_file(&v);
         code = code < 0 ? explain(&v) : code;
+        if (v.is_left)
+            _exit(cli_flush(code));
         train_trial_destroy(v.trial);
         cli_train_close(&file);
     }

@@ -3,6 +3,8 @@
 #ifndef EBB_CLI_CMD_EXPLAIN_H
 #define EBB_CLI_CMD_EXPLAIN_H
 
+#include <pthread.h>
+
 #include "cli/cli.h"
 #include "cli/train_file.h"
 
@@ -33,8 +35,14 @@ struct explain_view {
     size_t policy_count;
     struct train_prediction cells[EXPLAIN_POLICIES][EXPLAIN_BUDGETS];
     bool is_done[EXPLAIN_POLICIES][EXPLAIN_BUDGETS]; /* of cells: there was time for it */
-    uint64_t start_ns;
     struct train_managed managed; /* in the first budget asked for; count 0: none was */
+    /* where the time is limited predictions are made by a thread */
+    uint64_t start_ns;
+    pthread_mutex_t mutex; /* of cells, is_done and what follows */
+    bool is_over, is_swept;
+    enum ebb_status status;
+    struct ebb_error err;
+    bool is_left; /* it still computes: this and the trial must stay until the program ends */
 };
 
 static inline bool explain_has_tiers(const struct explain_view *v)

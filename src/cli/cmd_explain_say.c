@@ -305,9 +305,11 @@ void cli_explain_json(const struct explain_view *v)
     }
     ebb_jsonw_array_end(w);
     train_timeline_write(v->trial, &v->e, w);
+    size_t left_out = 0;
     ebb_jsonw_key_array(w, "budgets");
     for (size_t p = 0; p < v->policy_count; p++)
         for (size_t b = 0; b < v->budget_count; b++) {
+            left_out += !v->is_done[p][b];
             if (!v->is_done[p][b])
                 continue;
             ebb_jsonw_object(w);
@@ -324,6 +326,8 @@ void cli_explain_json(const struct explain_view *v)
             ebb_jsonw_object_end(w);
         }
     ebb_jsonw_array_end(w);
+    if (v->o->seconds > 0)
+        ebb_jsonw_key_uint(w, "left_out", left_out);
     if (!v->is_trace)
         ebb_jsonw_key_string(w, "costs", v->st.costs ? v->st.costs : "builtin");
     if (v->st.machine_costs)

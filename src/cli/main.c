@@ -270,6 +270,16 @@ static int run(int argc, char **argv)
     return cli_command_run(command, argc - 1, argv + 1);
 }
 
+/* A full disk must not look like success. */
+int cli_flush(int code)
+{
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
+        fprintf(stderr, "ebb: error: cannot write to standard output: %s\n", strerror(errno));
+        code = 1;
+    }
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -281,10 +291,5 @@ int main(int argc, char **argv)
     else if ((code = move_options(argc, argv, moved, &count, texts)) < 0)
         code = run(count, moved);
     ebb_free(moved);
-    /* A full disk must not look like success. */
-    if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
-        fprintf(stderr, "ebb: error: cannot write to standard output: %s\n", strerror(errno));
-        code = 1;
-    }
-    return code;
+    return cli_flush(code);
 }

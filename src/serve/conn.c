@@ -559,7 +559,8 @@ static enum ebb_status hear(void *context, struct ebb_error *err)
         EBB_TRY(ebb_wire_hear(&c->wire, err));
         if (!c->wire.is_broken)
             EBB_TRY(readable(s, c, err));
-        bool is_deaf = c->waiting != NULL || c->is_apart; /* who waits has little to say */
+        bool is_deaf = c->waiting != NULL || c->is_apart || c->is_later || c->is_sending ||
+                       c->has_more; /* who waits has little to say */
         c->wire.is_broken |= c->is_tcp && is_deaf && c->wire.in.length > CHATTER_MAX;
     }
     return EBB_OK;

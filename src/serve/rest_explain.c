@@ -13,7 +13,7 @@
 #include "serve/inner.h"
 
 #define LIMIT_NS 10000000000ull
-#define SECONDS "8" /* in which it predicts what it can; one prediction may take longer */
+#define SECONDS "7" /* in which it predicts what it can */
 #define MEMORY "--as=4294967296"
 
 struct asked {

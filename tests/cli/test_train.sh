@@ -379,6 +379,21 @@ expect 0 "$ebb" explain gpt.yaml --json --quick --budget "$floor"
 [[ $out == *'"budgets": []'* && $out == *'"managed": {'* ]] || fail "explain --quick --budget: $out"
 expect 0 "$ebb" explain gpt.yaml --json --seconds 0.000001
 [[ $out == *'"budgets": []'* ]] || fail "explain without time predicts: $out"
+# a prediction of seconds is left where it stands
+cat >tree.yaml <<'YAML'
+entrypoint: ebb:regression
+model: {name: dtr_treelstm, features: 32, memory: 48, depth: 2}
+hyperparameters: {global_batch_size: 8}
+opt: {name: SGD, lr: 0.01, momentum: 0.9}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+YAML
+expect 0 "$ebb" explain tree.yaml --json --quick
+tree=$(value floor_bytes)
+TIMEFORMAT=%U
+used=$({ time "$ebb" explain tree.yaml --json --seconds 0.5 --policy lru >out 2>err; } 2>&1)
+[ "$(value left_out)" -gt 0 ] || fail "explain in half a second leaves nothing out: $(<out)"
+[ "$(value floor_bytes)" = "$tree" ] || fail "explain in half a second: $(<out) $(<err)"
+[ "${used%.*}" -lt 2 ] || fail "half a second takes $used s of processor"
 expect 0 "$ebb" explain gpt.yaml --quick --no-chart
 [[ $out != *"Predicted time"* && $out == *"What would help most:"* ]] || fail "explain --quick: $out"
 expect 2 "$ebb" explain gpt.yaml --quick --policy lru

@@ -134,7 +134,7 @@ TEST(explain__runs_the_program_once_for_a_question)
         "echo \"{\\\"args\\\": \\\"$*\\\", \\\"file\\\": $(cat), \\\"pid\\\": $$}\"");
     CHECK_EQ(explain(3), 200);
     assert_non_null(
-        strstr(heard, "\"args\": \"explain /dev/stdin --json --seconds 8 --policy dtr_eq\""));
+        strstr(heard, "\"args\": \"explain /dev/stdin --json --seconds 7 --policy dtr_eq\""));
     assert_non_null(strstr(heard, "\"entrypoint\": \"ebb:gan\", \"model\": {\"name\": \"m\"}"));
     snprintf(first, sizeof first, "%s", strstr(heard, "\r\n\r\n"));
     CHECK_EQ(explain(3), 200);
@@ -786,6 +786,31 @@ TEST(chatter_while_waiting__has_an_end)
     }
     CHECK(is_gone);
     CHECK(sent < ((size_t)16 << 20));
+    close(fd);
+    fixture_end(&f);
+}
+
+/* Whoever reads no answer may not say much either: what nobody deals with is kept. */
+TEST(chatter_behind_unread_answers__has_an_end)
+{
+    static char noise[1 << 16];
+    char text[256];
+    size_t sent = 0, length = 0;
+    bool is_gone = false;
+    begin();
+    spell(text, sizeof text, "GET /nothing HTTP/1.1\r\n" HOST "\r\n");
+    for (size_t n = strlen(text); length + n <= sizeof noise; length += n)
+        memcpy(noise + length, text, n);
+    int fd = dial(), least = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
+    uint64_t start = ebb_clock_ns();
+    while (!is_gone && sent < ((size_t)256 << 20) && ebb_clock_ns() - start < 8000000000u) {
+        ssize_t n = send(fd, noise, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent += n > 0 ? (size_t)n : 0;
+        is_gone = n < 0 && errno != EAGAIN;
+        exp_master_turn(f.m, 0);
+    }
+    CHECK(is_gone); /* long before its patience ends */
     close(fd);
     fixture_end(&f);
 }
