@@ -4,7 +4,8 @@
  *
  * DIRECTORY is made when it is not there (and then stays: 'ebb serve --state DIRECTORY' shows it).
  * Experiment 1 has the trials; every step has its validation, and its batches. The bars: lists,
- * filters and sorts within 50 ms, curves of all trials within 300 ms and 1 MB, importance within 1 s. */
+ * filters and sorts within 50 ms, curves of all trials within 300 ms and 1 MB with 10 points each,
+ * importance within 1 s: of the processor's time; where nothing else runs, of all of it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@
 
 #define OWNERS 20
 #define TIMES 21
+#define PACKED 1000000 /* bytes of an answer at most */
+#define POINTS 10      /* of a curve at least */
 
 static int fail(const char *what, const struct ebb_error *err)
 {
@@ -191,10 +194,25 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The fewest points that a curve of an answer has. */
+static size_t fewest_points(const char *body)
+{
+    static const char list[] = "\"values\": [";
+    size_t fewest = POINTS;
+    for (const char *at = body; (at = strstr(at, list)) != NULL;) {
+        size_t points = 1;
+        for (at += sizeof list - 1; *at != ']' && *at != '\0'; at++)
+            points += *at == ',';
+        fewest = points < fewest ? points : fewest;
+    }
+    return fewest;
+}
+
 static bool ask(struct exp_master *m, const char *target, double bar_ms)
 {
     double ms[TIMES],
         cpu[TIMES]; /* where others run too, only the processor's time says something */
+    size_t fewest = POINTS;
     size_t bytes = 0, packed = 0;
     for (int i = 0; i < TIMES; i++) {
         struct serve_http_response response;
@@ -208,6 +226,8 @@ static bool ask(struct exp_master *m, const char *target, double bar_ms)
         if (response.status != 200)
             printf("%s\n", ebb_str_c(&response.body));
         if (i == 0) {
+            if (strstr(target, "/curves?") != NULL)
+                fewest = fewest_points(ebb_str_c(&response.body));
             serve_http_pack(&response);
             packed = response.body.length;
         }
@@ -216,10 +236,10 @@ static bool ask(struct exp_master *m, const char *target, double bar_ms)
     qsort(ms, TIMES, sizeof *ms, by_time);
     qsort(cpu, TIMES, sizeof *cpu, by_time);
     double p95 = cpu[TIMES * 95 / 100];
-    printf(
-        "%-4s %6.1f ms of processor (p95), %6.1f ms in all (median), %8zu bytes, %7zu packed  %s\n",
-        p95 <= bar_ms ? "ok" : "SLOW", p95, ms[TIMES / 2], bytes, packed, target);
-    return p95 <= bar_ms;
+    bool is_good = p95 <= bar_ms && packed <= PACKED && fewest >= POINTS;
+    printf("%-4s %6.1f ms of processor, %6.1f ms in all (p95 each), %8zu bytes, %7zu packed  %s\n",
+           is_good ? "ok" : "BAD", p95, ms[TIMES * 95 / 100], bytes, packed, target);
+    return is_good;
 }
 
 int main(int argc, char **argv)
@@ -279,6 +299,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         slow += !ask(m, rows[i].target, rows[i].bar_ms);
     exp_master_close(m, EXP_CLOSE_LEAVE, 0);
-    printf("%d of %zu slower than their bars\n", slow, sizeof rows / sizeof *rows);
+    printf("%d of %zu miss their bars\n", slow, sizeof rows / sizeof *rows);
     return slow > 0;
 }

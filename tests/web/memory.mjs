@@ -1,5 +1,6 @@
 // memory.mjs - the memory page and ten models: bytes and floor as 'ebb explain --json' has them, how soon they are there, and 'ebb train' at the floor.
 //   EBB_WEB_TRAIN=0  without training: explain's floor alone
+//   EBB_WEB_BUSY=1   other programs run: how long it took is told, not judged
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -45,7 +46,7 @@ for (const [model, task, batch, data, updates] of rows)
     }
     problems.length = 0; // a refused model is an error of the console
     check(!failed, `${told}: ${failed}`);
-    check(first <= BYTES_MS && second <= TIMES_MS, told);
+    check(process.env.EBB_WEB_BUSY || (first <= BYTES_MS && second <= TIMES_MS), told);
     return told;
   });
 

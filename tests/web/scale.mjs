@@ -21,7 +21,7 @@ async function soon(hash, selector, times = 5) {
   return told;
 }
 // Frames a second while something happens: counted by the page itself.
-const frames = () => page.evaluate(() => { window.frameTimes = []; const f = (t) => { window.frameTimes.push(t); if (window.frameTimes) requestAnimationFrame(f); }; requestAnimationFrame(f); });
+const frames = () => page.evaluate(() => { window.frameTimes = []; const f = (t) => { if (window.frameTimes) { window.frameTimes.push(t); requestAnimationFrame(f); } }; requestAnimationFrame(f); });
 const counted = () => page.evaluate(() => { const t = window.frameTimes; window.frameTimes = null; return t; });
 function rate(times) {
   const gaps = times.slice(1).map((t, i) => t - times[i]);

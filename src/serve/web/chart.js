@@ -315,7 +315,7 @@ export function Timeline({ rows, columns, peak, marks, what }) {
     (part > 0.4 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).forEach((f) => g.fillText(f ? bytes(Math.round(most * f)) : "0", B.left - 6, up(most * f) + 4));
     if (deep) [0.5, 1].forEach((f) => g.fillText(bytes(Math.round(deep * f)), B.left - 6, down(deep * f) + 4));
     g.textAlign = "left";
-    g.fillText(what || `${ops.toLocaleString()} ops: forward, backward, update`, B.left, h - 6);
+    g.fillText(what || `${ops.toLocaleString()} ops: forward, backward, update`, B.left, h - 6, w - B.left);
   };
   const move = (e) => {
     const i = Math.round(((e.clientX - e.currentTarget.getBoundingClientRect().left - B.left) / (width.current - B.left - B.right)) * (rows.length - 1));

@@ -10,8 +10,8 @@ const listIds = (text) => (text ? String(text).split(",").filter(Boolean) : []);
 
 export function Compare({ place }) {
   const q = place.query, set = useQuery(place), has = q.ids || q.trials;
-  const { data, error } = useData(has ? "/compare" + api.query({ ids: q.ids, trials: q.trials }) : null, (e) => e.type === "experiment");
-  const sides = data ? data.sides : [], trials = sides.map((s) => s.trial_id).filter(Boolean);
+  const { data, error, isOld } = useData(has ? "/compare" + api.query({ ids: q.ids, trials: q.trials }) : null, (e) => e.type === "experiment");
+  const sides = data && !isOld ? data.sides : [], trials = sides.map((s) => s.trial_id).filter(Boolean);
   const names = useData(sides.length ? `/experiments/${sides[0].experiment_id}/metric-names` : null).data;
   const { data: [curves], error: failed } = useCurves(trials.length ? ["/curves" + api.query({ trials: trials.join(","), metric: q.metric, kind: q.kind })] : [], (e) => trials.includes(e.trial_id) && (e.type === "validation" || e.type === "step" || e.type === "trial"));
   useEffect(() => { document.title = "Compare · ebb"; }, []);

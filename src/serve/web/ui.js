@@ -100,7 +100,7 @@ export function useData(path, wants, { ask = api.get, ms = 250 } = {}) {
   }, [path]);
   useEffect(() => { load(); return () => { alive.current++; busy.current = null; }; }, [load]);
   useEffect(() => listen((e) => !!wanted.current && wanted.current(e), (m) => { if (wanted.current || m.cut) load(m.cut || m.events.some(turns)); }, ms), [load]);
-  return { data: state.path === path || state.data ? state.data : null, error: state.error, reload: load, isOld: state.path !== path };
+  return { data: path ? state.data : null, error: path ? state.error : null, reload: load, isOld: state.path !== path };
 }
 
 // ---- messages ----
