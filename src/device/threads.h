@@ -21,9 +21,10 @@ struct device_item {
     enum device_tier to, from; /* a copy; `host` stands for the end that is no tier */
     uint64_t to_offset, from_offset, bytes;
     void *host;
-    bool is_read;      /* with host: from tier 0 to host */
-    bool is_zero;      /* tier 0 from to_offset on becomes zero */
-    uint64_t least_ns; /* it takes no less (a throttled link) */
+    bool is_read;       /* with host: from tier 0 to host */
+    bool is_zero;       /* tier 0 from to_offset on becomes zero */
+    uint64_t least_ns;  /* it takes no less (a throttled link) */
+    uint64_t pushed_ns; /* set by the push, with least_ns */
 };
 
 typedef enum ebb_status (*device_threads_run)(void *device, unsigned char *buffer,
