@@ -7,8 +7,8 @@
  * Prints one JSON line: wall and CPU seconds of every step, GFLOP of the products, the peak measured
  * in the same process. --profile adds a line per op kind, in CPU time; --shapes one per kind and KiB
  * of results and operands. With --turns the first line tells about the model and its weights, and every line
- * that comes in is answered by a step (STEPS are done before, to warm up): so bench/cpu_vs_torch.py
- * lets it take turns with the same model in PyTorch. */
+ * that comes in says how many steps to do and is answered by their time (STEPS are done before, to warm
+ * up): so bench/cpu_vs_torch.py lets it take turns with the same model in PyTorch. */
 #include <inttypes.h>
 #include <malloc.h>
 #include <omp.h>
@@ -377,7 +377,12 @@ static void take_turns(struct bench *b)
     for (int i = 0; i < b->steps; i++)
         run_step(b, &wall, &cpu);
     while (fgets(line, sizeof line, stdin)) {
-        run_step(b, &wall, &cpu);
+        int n = atoi(line);
+        double begin = now(CLOCK_MONOTONIC), used = cpu_seconds();
+        for (int i = 0; i < n; i++)
+            run_step(b, &wall, &cpu);
+        wall = now(CLOCK_MONOTONIC) - begin;
+        cpu = cpu_seconds() - used;
         printf("{\"wall\": %.7f, \"cpu\": %.7f, \"loss\": %.8g}\n", wall, cpu, (double)b->loss);
         fflush(stdout);
     }

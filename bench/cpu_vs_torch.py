@@ -1,19 +1,31 @@
 #!/usr/bin/env python3
 """Training steps of the zoo in ebb and in PyTorch on the same cores, in turns.
 
-    cpu_vs_torch.py zoo PROGRAM [NAME...] [--sizes small,real] [--threads 1,2] [--pairs 9] [--seconds 3] [--most 60]
-                        [--cpu] [--isa avx2] [--json FILE] [--list]
+    cpu_vs_torch.py zoo PROGRAM [NAME[/SIZE]...] [--sizes small,real] [--threads 1,2] [--pairs 9] [--most 60]
+                        [--whole] [--cpu] [--isa avx2] [--keep FILE] [--again] [--for 280] [--list]
+    cpu_vs_torch.py table FILE...
 
 PROGRAM is build/bench/bench_cpu_vs_torch. For every row of the list below there is one process of ebb and one of PyTorch per memory
 format (contiguous; channels last where there are images), all with the same shapes, batch and optimizer, without dropout, on a batch
-that lies ready. A round is one step of each; who does not run is stopped. The ratio of a row is the median over the rounds of
+that lies ready. A round is a turn of each: as many steps as take 0.1 s, one at least; who does not run waits. The ratio of a row is the median over the rounds of
 PyTorch's time over ebb's, for the format in which PyTorch is faster. Exit 1: a ratio is below 0.97, or the geometric mean below 1.2.
 
-  --pairs N     rounds of a row at least; more until --seconds are over
+A row has --pairs rounds; one that is clearly faster needs fewer: three when every
+round was above 1.3, five when every one was above 1.15. (All of three or five rounds lie above the median by chance once in 8 or 32
+times, and the bar is far below: 0.97.) --whole takes all rounds of every row.
+
+A run can be cut into pieces: what --keep FILE has is not measured again, and the verdict is about all that is in it. `table` prints
+what the files of one or more runs have, in the list's order, and the verdict.
+
+  --whole       no row ends early
   --most S      seconds of a row at most, once it has three rounds (0: no limit)
+  --keep FILE   results are added to this file (JSON), row by row; rows in it are left out, or replaced with --again
+  --for S       begin no row after so many seconds (0: no limit)
   --cpu         processor time of the steps instead of wall time: for busy machines
   --isa avx2    oneDNN and OpenBLAS do without AVX-512 (PyTorch's own loops have none, ebb's keep it)
   --list        print the rows and end
+
+ebb's threads wait for each other as those of `ebb train` do (GOMP_SPINCOUNT=1000), unless the environment says something else.
 
 Debian: python3-torch, python3-torchvision, libopenblas0-openmp. With the reference BLAS that Debian installs by default PyTorch's matrix
 products are some fifteen times slower: the comparison refuses it. EBB_BLAS_DIR may name a folder with another libblas.so.3.
@@ -105,7 +117,10 @@ ROWS = [
 # Parameters that one side has and the other does not: heads whose outputs no loss reads.
 OTHERS = {"inception_v3": "without the second head", "googlenet": "without the side heads"}
 LEAST, LEAST_MEAN = 0.97, 1.2
-WARM = 2
+CLEAR = ((3, 1.3), (5, 1.15))  # rounds that are enough when all of them are above
+WARM = 2  # steps
+TURN = 0.1  # seconds: so many steps are a turn
+PAUSE = 0.01  # between turns: OpenMP's threads spin that long at most
 
 
 def median(values):
@@ -153,16 +168,18 @@ def torch_turns(told, threads, form, come, go):
     for _ in range(WARM):
         step()
     say({"parameters": sum(p.numel() for p in model.parameters)})
-    for _ in come:
+    for text in come:
         begin, used = time.perf_counter(), time.process_time()
-        loss = step()
+        for _ in range(int(text)):
+            loss = step()
         say({"wall": time.perf_counter() - begin, "cpu": time.process_time() - used, "loss": loss})
 
 
 # ---- turns -------------------------------------------------------------------------------------------------------------------
 
 class Side:
-    """A process that does a step when told, and is stopped otherwise."""
+    """A process that does steps when told."""
+    steps = 1  # of a turn
 
     def hear(self):
         line = self.come.readline()
@@ -170,14 +187,14 @@ class Side:
             raise RuntimeError(f"the process of {self.name} has ended")
         return json.loads(line)
 
-    def step(self, key):
-        os.kill(self.pid, signal.SIGCONT)
-        self.go.write("step\n")
+    def turn(self, key):
+        """Seconds of a step."""
+        self.go.write(f"{self.steps}\n")
         self.go.flush()
         answer = self.hear()
-        os.kill(self.pid, signal.SIGSTOP)
+        time.sleep(PAUSE)
         self.loss = answer["loss"]
-        return answer[key]
+        return answer[key] / self.steps
 
     def close(self):
         os.kill(self.pid, signal.SIGKILL)  # copies of this process hold its pipes, too
@@ -242,7 +259,10 @@ def open_sides(options, row, threads):
         command += ["--set", option]
     sides = []
     try:
-        sides.append(Ebb(command, dict(os.environ, OMP_NUM_THREADS=str(threads))))
+        env = dict(os.environ, OMP_NUM_THREADS=str(threads))
+        if "OMP_WAIT_POLICY" not in env:
+            env.setdefault("GOMP_SPINCOUNT", "1000")
+        sides.append(Ebb(command, env))
         told = dict(sides[0].told, optimizer=[optimizer, args])
         is_image = any(len(shape) > 3 for _, shape, _, _ in told["inputs"])
         for form in ("contiguous", "channels_last")[:2 if is_image else 1]:
@@ -254,19 +274,30 @@ def open_sides(options, row, threads):
     return sides
 
 
+def is_clear(ebb, others):
+    ratios = [t / e for side in others for t, e in zip(side.times, ebb.times)]
+    return any(len(ebb.times) >= n and min(ratios) > least for n, least in CLEAR)
+
+
+def is_enough(options, ebb, others, spent):
+    n = len(ebb.times)
+    if options.most and n >= 3 and spent >= options.most:
+        return True
+    return n >= options.pairs or (not options.whole and is_clear(ebb, others))
+
+
 def measure(options, row, threads):
     sides = open_sides(options, row, threads)
     key = "cpu" if options.cpu else "wall"
     try:
         ebb, others = sides[0], sides[1:]
-        for side in sides:  # one more to warm up: what was stopped comes back
-            side.step(key)
+        for side in sides:  # one more to warm up
+            side.steps = max(1, math.ceil(TURN / side.turn("wall")))
         begin = time.monotonic()
         while True:
             for side in sides:
-                side.times.append(side.step(key))
-            spent, n = time.monotonic() - begin, len(ebb.times)
-            if (n >= options.pairs and spent >= options.seconds) or (options.most and n >= 3 and spent >= options.most) or n >= 500:
+                side.times.append(side.turn(key))
+            if is_enough(options, ebb, others, time.monotonic() - begin):
                 break
     finally:
         for side in sides:
@@ -305,37 +336,90 @@ def verdict(results):
     return bool(bad) or mean < LEAST_MEAN
 
 
+def key_of(r):
+    return r["model"], r["size"], r["batch"], r["options"], r["threads"], r["isa"], r["clock"]
+
+
+def read(files):
+    """What is kept in files, the last of a row counts."""
+    kept = {}
+    for name in files:
+        if os.path.exists(name):
+            with open(name) as f:
+                kept.update((key_of(r), r) for r in json.load(f))
+    return kept
+
+
+def keep(options, kept):
+    if options.keep:
+        with open(options.keep + ".part", "w") as f:
+            json.dump(list(kept.values()), f, indent=1)
+        os.replace(options.keep + ".part", options.keep)
+
+
+def table(files):
+    place = {row[:2]: i for i, row in enumerate(ROWS)}
+    results = sorted(read(files).values(), key=lambda r: (r["isa"], r["clock"], r["threads"], place[r["model"], r["size"]]))
+    print(HEAD)
+    for r in results:
+        print(line(r))
+    return int(verdict(results))
+
+
+def chosen(options):
+    """The rows that the names ask for, in the order of the names."""
+    sizes = options.sizes.split(",")
+    rows = [row for row in ROWS if row[1] in sizes]
+    picked = []
+    for name in options.names:
+        model, _, size = name.partition("/")
+        found = [row for row in rows if row[0] == model and (not size or row[1] == size)]
+        if not found:
+            raise ValueError(name)
+        picked += [row for row in found if row not in picked]
+    return picked or rows
+
+
 def zoo(options):
-    unknown = set(options.names) - {row[0] for row in ROWS}
-    if unknown:
-        print(f"unknown: {', '.join(sorted(unknown))}; --list names them all", file=sys.stderr)
+    try:
+        rows = chosen(options)
+    except ValueError as e:
+        print(f"unknown: {e}; --list names them all", file=sys.stderr)
         return 2
-    rows = [row for row in ROWS if row[1] in options.sizes.split(",") and (not options.names or row[0] in options.names)]
     if options.list:
         for name, size, batch, text, (optimizer, _) in rows:
             print(f"{name:20} {size:6} batch {batch:<4} {optimizer:8} {text}")
         return 0
+    begin = time.monotonic()
     prepare(options)
-    results, failed = [], 0
+    kept, failed, left = read([options.keep] if options.keep else []), 0, 0
     print(HEAD, flush=True)
     for threads in map(int, options.threads.split(",")):
         for i, row in enumerate(rows):
+            key = (*row[:4], threads, options.isa or "", "cpu" if options.cpu else "wall")
+            if key in kept and not options.again:
+                continue
+            if options.time and time.monotonic() - begin > options.time:
+                left += 1
+                continue
             print(f"{i + 1} of {len(rows)}, {threads} threads: {row[0]} {row[1]}", file=sys.stderr, flush=True)
             try:
-                results.append(measure(options, row, threads))
+                kept[key] = measure(options, row, threads)
             except RuntimeError as e:
                 failed += 1
                 print(f"{row[0]} {row[1]}: {e}", file=sys.stderr, flush=True)
                 continue
-            print(line(results[-1]), flush=True)
-            if options.json:
-                with open(options.json + ".part", "w") as f:
-                    json.dump(results, f, indent=1)
-                os.replace(options.json + ".part", options.json)
-    return int(verdict(results) or failed > 0)
+            print(line(kept[key]), flush=True)
+            keep(options, kept)
+    is_bad = verdict(list(kept.values()))
+    if left:
+        print(f"{left} rows are left: the time is over")
+    return int(is_bad or failed > 0 or left > 0)
 
 
 def main():
+    if sys.argv[1:2] == ["table"]:
+        return table(sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["zoo"])
     parser.add_argument("program")
@@ -343,13 +427,15 @@ def main():
     parser.add_argument("--sizes", default="small,real")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--most", type=float, default=0)
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--isa", choices=["avx2"])
-    parser.add_argument("--json")
+    parser.add_argument("--keep")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--for", dest="time", type=float, default=0)
     parser.add_argument("--list", action="store_true")
-    return zoo(parser.parse_args())
+    return zoo(parser.parse_intermixed_args())
 
 
 if __name__ == "__main__":

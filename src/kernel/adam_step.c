@@ -63,7 +63,7 @@ KERNEL_CPU(adam_step)
     job.m = args->in[1];
     job.v = args->in[2];
     job.g = args->in[3];
-    return kernel_parallel(c, d->n, KERNEL_GRAIN, step, &job);
+    return kernel_parallel(c, d->n, 4, step, &job);
 }
 
 KERNEL_CPU(adam_step_grad)
@@ -77,5 +77,5 @@ KERNEL_CPU(adam_step_grad)
     job.dp = d->given & 1 ? args->in[at++] : NULL;
     job.dm = d->given & 2 ? args->in[at++] : NULL;
     job.dv = d->given & 4 ? args->in[at++] : NULL;
-    return kernel_parallel(c, d->n, KERNEL_GRAIN, step_grad, &job);
+    return kernel_parallel(c, d->n, 4, step_grad, &job);
 }

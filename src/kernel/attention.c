@@ -92,6 +92,12 @@ KERNEL_NEED(attention_grad) /* q, k, v, do, dq, dk, dv */
     return EBB_OK;
 }
 
+/* Of one row: products of its blocks, forward. */
+static int64_t work(const struct kernel_attention *a)
+{
+    return a->tq * a->tk * (a->d + a->dv);
+}
+
 /* Heads [B, H, T, d] from or to the packed [B, T, parts, H, d]. */
 struct heads_job {
     const struct kernel_attention *a;
@@ -117,7 +123,7 @@ static void heads_body(void *argument, int64_t first, int64_t last)
 
 static enum ebb_status turn_heads(struct kernel_context *c, struct heads_job job)
 {
-    return kernel_parallel(c, job.a->rows, 1, heads_body, &job);
+    return kernel_parallel(c, job.a->rows, job.a->tq * job.a->d, heads_body, &job);
 }
 
 /* Keys that some query of i0 .. i0 + count - 1 may see. */
@@ -212,7 +218,7 @@ static enum ebb_status run_packed(struct kernel_context *c, const struct kernel_
                                 .lse = args->out[1],
                                 .workspace = args->workspace,
                                 .workspace_floats = thread_floats(a)};
-    EBB_TRY(kernel_parallel(c, a->rows, 1, forward_body, &job));
+    EBB_TRY(kernel_parallel(c, a->rows, work(a), forward_body, &job));
     return job.out ? turn_heads(c, (struct heads_job){a, job.out, args->out[0], 1, 0, true})
                    : EBB_OK;
 }
@@ -231,7 +237,7 @@ KERNEL_CPU(attention)
                                 .lse = args->out[1],
                                 .workspace = args->workspace,
                                 .workspace_floats = thread_floats(a)};
-    return kernel_parallel(c, a->rows, 1, forward_body, &job);
+    return kernel_parallel(c, a->rows, work(a), forward_body, &job);
 }
 
 static void backward_block(const struct attention_job *j, int64_t row, int64_t i0, const float *kt,
@@ -298,7 +304,7 @@ static enum ebb_status run_packed_grad(struct kernel_context *c, const struct ke
                                 .dv = parts + 6 * n,
                                 .workspace = args->workspace,
                                 .workspace_floats = thread_floats(a)};
-    EBB_TRY(kernel_parallel(c, a->rows, 1, backward_body, &job));
+    EBB_TRY(kernel_parallel(c, a->rows, 2 * work(a), backward_body, &job));
     for (int p = 0; p < 3; p++)
         EBB_TRY(
             turn_heads(c, (struct heads_job){a, parts + (4 + p) * n, args->out[0], 3, p, true}));
@@ -323,5 +329,5 @@ KERNEL_CPU(attention_grad)
                                 .dv = args->out[2],
                                 .workspace = args->workspace,
                                 .workspace_floats = thread_floats(a)};
-    return kernel_parallel(c, a->rows, 1, backward_body, &job);
+    return kernel_parallel(c, a->rows, 2 * work(a), backward_body, &job);
 }

@@ -229,7 +229,7 @@ KERNEL_CPU(batch_norm_stats)
 {
     const struct kernel_batch_norm *p = desc;
     struct job job = {.p = *p, .x = args->in[0], .mean = args->out[0], .var = args->out[1]};
-    return kernel_parallel(c, pieces(p), kernel_piece(work(p)), stats_body, &job);
+    return kernel_parallel(c, pieces(p), work(p), stats_body, &job);
 }
 
 /* ---- forward -------------------------------------------------------------------------------- */
@@ -300,8 +300,7 @@ KERNEL_CPU(batch_norm)
                       .var_in = args->in[4],
                       .r = p->has_add ? args->in[5] : NULL,
                       .y = args->out[0]};
-    return kernel_parallel(c, p->n * pieces(p), kernel_piece(work(p) / kernel_max(1, p->n)),
-                           apply_body, &job);
+    return kernel_parallel(c, p->n * pieces(p), work(p) / kernel_max(1, p->n), apply_body, &job);
 }
 
 /* ---- backward ------------------------------------------------------------------------------- */
@@ -402,7 +401,7 @@ KERNEL_CPU(batch_norm_grad)
                       .dx = args->out[0],
                       .dw = args->out[1],
                       .db = args->out[2]};
-    return kernel_parallel(c, pieces(p), kernel_piece(work(p)), grad_body, &job);
+    return kernel_parallel(c, pieces(p), work(p), grad_body, &job);
 }
 
 /* ---- running statistics ---------------------------------------------------------------------- */

@@ -113,7 +113,7 @@ static enum ebb_status walk_run(const struct kernel_context *c, struct walk *w,
     w->rows = total / w->row_length;
     w->piece = kernel_min(w->row_length, KERNEL_GRAIN);
     w->pieces_per_row = (w->row_length + w->piece - 1) / w->piece;
-    return kernel_parallel(c, w->rows * w->pieces_per_row, kernel_piece(w->piece),
+    return kernel_parallel(c, w->rows * w->pieces_per_row, w->piece,
                            w->pieces_per_row == 1 ? count_body : walk_body, w);
 }
 
@@ -225,7 +225,7 @@ KERNEL_CPU(truth)
 {
     const struct kernel_count_desc *d = desc;
     struct truth_job job = {args->in[0], args->out[0]};
-    return kernel_parallel(c, d->n, KERNEL_GRAIN,
+    return kernel_parallel(c, d->n, 1,
                            args->in_dtype[0] == KERNEL_F32 ? truth_of_float : truth_of_int, &job);
 }
 
@@ -327,7 +327,7 @@ static bool copy_tiles(const struct kernel_context *c, const struct kernel_nd *n
         return true;
     t.strips = (t.nd.dims[t.fast] + TILE - 1) / TILE;
     int64_t rest = total / (t.nd.dims[inner] * t.nd.dims[t.fast]);
-    kernel_parallel(c, rest * t.strips, kernel_piece(t.nd.dims[inner] * TILE),
+    kernel_parallel(c, rest * t.strips, t.nd.dims[inner] * TILE,
                     element_bytes == 2 ? tile_body2 : tile_body4, &t);
     return true;
 }
@@ -361,7 +361,7 @@ static void fill_body(void *argument, int64_t first, int64_t last)
 void kernel_fill(const struct kernel_context *c, int64_t n, float *y, float value)
 {
     struct fill_job job = {y, value};
-    kernel_parallel(c, n, KERNEL_GRAIN, fill_body, &job);
+    kernel_parallel(c, n, 1, fill_body, &job);
 }
 
 KERNEL_CPU(fill)

@@ -5,11 +5,16 @@
 
 #include "kernel/internal.h"
 
-enum ebb_status kernel_parallel(const struct kernel_context *c, int64_t count, int64_t piece,
+/* Handing work to other threads and waiting for them takes a microsecond, and where they have gone to
+ * sleep, or another program has their core, far more. */
+#define ALONE (4 * KERNEL_GRAIN)
+
+enum ebb_status kernel_parallel(const struct kernel_context *c, int64_t count, int64_t work,
                                 kernel_body body, void *argument)
 {
+    int64_t piece = kernel_max(1, KERNEL_GRAIN / kernel_max(1, work));
     int64_t pieces = (count + piece - 1) / piece;
-    if (c->head.threads <= 1 || pieces <= 1) {
+    if (c->head.threads <= 1 || pieces <= 1 || (double)count * (double)work < ALONE) {
         for (int64_t i = 0; i < pieces; i++)
             body(argument, i * piece, kernel_min(count, (i + 1) * piece));
         return EBB_OK;

@@ -284,11 +284,10 @@ void kernel_conv_small(const struct kernel_context *c, const struct kernel_conv 
     load(&s, pass, a, b);
     int64_t work = ROWS * s.taps * s.ci * s.co;
     if (pass == KERNEL_CONV_FORWARD)
-        kernel_parallel(c, (s.n * s.out_size + ROWS - 1) / ROWS, kernel_piece(work), forward_body,
-                        &s);
+        kernel_parallel(c, (s.n * s.out_size + ROWS - 1) / ROWS, work, forward_body, &s);
     else if (pass == KERNEL_CONV_DATA)
-        kernel_parallel(c, (s.n * s.in_size + ROWS - 1) / ROWS, kernel_piece(work), data_body, &s);
+        kernel_parallel(c, (s.n * s.in_size + ROWS - 1) / ROWS, work, data_body, &s);
     else
-        kernel_parallel(c, s.taps * ((s.ci + ROWS - 1) / ROWS),
-                        kernel_piece(ROWS * s.co * s.n * s.out_size), weights_body, &s);
+        kernel_parallel(c, s.taps * ((s.ci + ROWS - 1) / ROWS), ROWS * s.co * s.n * s.out_size,
+                        weights_body, &s);
 }

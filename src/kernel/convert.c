@@ -39,7 +39,7 @@ void kernel_convert(const struct kernel_context *c, int64_t n, int from, const v
     };
     struct convert_job job = {x, y};
     if (c)
-        kernel_parallel(c, n, KERNEL_GRAIN, bodies[from][to], &job);
+        kernel_parallel(c, n, 1, bodies[from][to], &job);
     else
         bodies[from][to](&job, 0, n);
 }
@@ -87,14 +87,14 @@ void kernel_master_join(const struct kernel_context *c, int64_t n, const uint16_
                         const uint16_t *rest, float *w)
 {
     struct master_job job = {.high = high, .rest = rest, .w_out = w};
-    kernel_parallel(c, n, KERNEL_GRAIN, join_body, &job);
+    kernel_parallel(c, n, 1, join_body, &job);
 }
 
 void kernel_master_split(const struct kernel_context *c, int64_t n, const float *w, uint16_t *high,
                          uint16_t *rest)
 {
     struct master_job job = {.w = w, .high_out = high, .rest_out = rest};
-    kernel_parallel(c, n, KERNEL_GRAIN, split_body, &job);
+    kernel_parallel(c, n, 1, split_body, &job);
 }
 
 KERNEL_CPU(master_join)

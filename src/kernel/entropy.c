@@ -140,7 +140,7 @@ static double sum_losses(const struct kernel_context *c, struct sum_job *job)
     double sum = 0;
     int64_t parts = job->rows ? lane_count(e) : SEGMENTS;
     int64_t work = kernel_max(1, e->n * e->inner * e->classes / parts);
-    kernel_parallel(c, parts, kernel_piece(work), job->rows ? sum_low : sum_plain, job);
+    kernel_parallel(c, parts, work, job->rows ? sum_low : sum_plain, job);
     for (int s = 0; s < SEGMENTS; s++)
         sum += job->partial[s];
     return sum;
@@ -265,10 +265,9 @@ KERNEL_CPU(cross_entropy_grad)
     job.rows = is_low(job.dtype) ? args->workspace : NULL;
     if (job.rows)
         return kernel_parallel(c, lane_count(e),
-                               kernel_piece(kernel_max(1, e->n * e->classes * 4 / lane_count(e))),
+                               kernel_max(1, e->n * e->classes * 4 / lane_count(e)),
                                entropy_grad_low, &job);
-    return kernel_parallel(c, e->n * e->inner, kernel_piece(e->classes * 4), entropy_grad_body,
-                           &job);
+    return kernel_parallel(c, e->n * e->inner, e->classes * 4, entropy_grad_body, &job);
 }
 
 static uint64_t row_bytes(const void *desc, uint8_t dtype)
@@ -344,7 +343,7 @@ static void block_grad(const struct kernel_context *c, const struct kernel_cross
                        float scale, const int64_t *target, const float *lse, float *x)
 {
     struct block_job job = {.e = e, .scale = scale, .x = x, .lse = lse, .target = target};
-    kernel_parallel(c, e->n, kernel_piece(e->classes * 4), block_grad_body, &job);
+    kernel_parallel(c, e->n, e->classes * 4, block_grad_body, &job);
 }
 
 struct sizes {

@@ -80,11 +80,11 @@ KERNEL_CPU(index)
     EBB_TRY(check(is_row ? d->count : d->outer * d->count * d->inner, d->n, job.index, err));
     switch ((enum kernel_index)d->f) {
     case KERNEL_SELECT:
-        kernel_parallel(c, d->outer * d->count, kernel_piece(d->inner), select_body, &job);
+        kernel_parallel(c, d->outer * d->count, d->inner, select_body, &job);
         break;
     case KERNEL_INDEX_ADD:
-        kernel_parallel(c, d->outer * ((d->inner + job.column - 1) / job.column), 1, add_body,
-                        &job);
+        kernel_parallel(c, d->outer * ((d->inner + job.column - 1) / job.column),
+                        (d->n + d->count) * job.column, add_body, &job);
         break;
     case KERNEL_GATHER:
         run_gather(d, job.x, job.index, job.y);

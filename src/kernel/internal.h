@@ -74,17 +74,13 @@ kernel_cpu_needs kernel_need_matmul, kernel_need_conv, kernel_need_attention,
 KERNEL_FAMILY_LIST(X)
 #undef X
 
-#define KERNEL_GRAIN 16384 /* elements worth a thread */
+#define KERNEL_GRAIN 16384 /* elements of a piece */
 
-struct kernel_range {
-    int64_t first, last;
-};
-
-/* Runs body(argument, first, last) over a partition of 0..count into pieces of `piece` elements.
- * The pieces depend on shapes alone, so results cannot depend on the thread count. Returns EBB_OK:
- * most kernels end with it. */
+/* Runs body(argument, first, last) over a partition of 0..count; an item is `work` elements. Pieces
+ * have about KERNEL_GRAIN elements and depend on shapes alone, so results cannot depend on the
+ * thread count; little work stays on this thread. Returns EBB_OK: most kernels end with it. */
 typedef void (*kernel_body)(void *argument, int64_t first, int64_t last);
-enum ebb_status kernel_parallel(const struct kernel_context *c, int64_t count, int64_t piece,
+enum ebb_status kernel_parallel(const struct kernel_context *c, int64_t count, int64_t work,
                                 kernel_body body, void *argument);
 
 static inline int64_t kernel_min(int64_t a, int64_t b)
@@ -95,12 +91,6 @@ static inline int64_t kernel_min(int64_t a, int64_t b)
 static inline int64_t kernel_max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
-}
-
-/* Piece size so that each piece has about KERNEL_GRAIN elements of work. */
-static inline int64_t kernel_piece(int64_t work_per_item)
-{
-    return kernel_max(1, KERNEL_GRAIN / kernel_max(1, work_per_item));
 }
 
 static inline float kernel_bits_float(uint32_t u)

@@ -89,7 +89,7 @@ KERNEL_CPU(loss)
                             .t = args->in[1]};
     double sum = 0;
     job.y = d->reduction == KERNEL_REDUCE_NONE ? y : NULL;
-    kernel_parallel(c, SEGMENTS, kernel_piece(8 * d->n / SEGMENTS), value_segments, &job);
+    kernel_parallel(c, SEGMENTS, 8 * d->n / SEGMENTS, value_segments, &job);
     for (int s = 0; s < SEGMENTS; s++)
         sum += job.partial[s];
     if (d->reduction != KERNEL_REDUCE_NONE)
@@ -124,5 +124,5 @@ KERNEL_CPU(loss_grad)
                            .dx = args->out[0]};
     if (!job.is_none)
         job.scale = (float)((double)job.dy[0] / divisor(d));
-    return kernel_parallel(c, d->n, KERNEL_GRAIN, loss_grad_body, &job);
+    return kernel_parallel(c, d->n, 1, loss_grad_body, &job);
 }

@@ -61,13 +61,27 @@ static bool is_blocked(const_dnnl_primitive_desc_t pd)
     return strncmp(name, "brg", 3) == 0;
 }
 
+static double flops(const struct kernel_matmul *m)
+{
+    double n = 2.0 * (double)m->a_dims[m->rank - 1];
+    for (int d = 0; d < m->rank; d++)
+        n *= (double)m->c_dims[d];
+    return n;
+}
+
 static bool is_own(const struct kernel_matmul *m, const_dnnl_primitive_desc_t pd)
 {
-    double flops = 2.0 * (double)m->a_dims[m->rank - 1];
-    for (int d = 0; d < m->rank; d++)
-        flops *= (double)m->c_dims[d];
-    return m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 && flops <= OWN_FLOPS &&
+    return m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 && flops(m) <= OWN_FLOPS &&
            !is_blocked(pd);
+}
+
+#define ALONE_FLOPS 5e5  /* some microseconds: other threads are not worth calling */
+#define ALONE_DEPTH 1024 /* longer sums oneDNN may divide among threads: other bits */
+
+static int threads_of(const struct kernel_context *c, const struct kernel_matmul *m)
+{
+    bool is_alone = flops(m) <= ALONE_FLOPS && m->a_dims[m->rank - 1] <= ALONE_DEPTH;
+    return is_alone ? 1 : c->head.threads;
 }
 
 /* ---- oneDNN's -------------------------------------------------------------------------------- */
@@ -130,10 +144,13 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_matm
 {
     struct kernel_plain plain[4];
     dnnl_primitive_desc_t pd;
-    EBB_TRY(describe(c, m, c->head.threads, plain, &pd, err));
+    int threads = threads_of(c, m);
+    EBB_TRY(describe(c, m, threads, plain, &pd, err));
     enum ebb_status result =
         kernel_dnnl_add(c, key, sizeof *key, is_own(m, pd) ? NULL : pd, plain, 4, p, err);
     dnnl_primitive_desc_destroy(pd);
+    if (result == EBB_OK)
+        (*p)->threads = threads;
     return result;
 }
 
@@ -334,5 +351,5 @@ KERNEL_CPU(matmul)
     int64_t n = 1;
     for (int i = 0; i < d->rank; i++)
         n *= d->c_dims[i];
-    return kernel_parallel(c, n, KERNEL_GRAIN, add_other, &job);
+    return kernel_parallel(c, n, 1, add_other, &job);
 }

@@ -144,8 +144,7 @@ void kernel_matmul_own(const struct kernel_context *c, const struct kernel_matmu
                           .column_blocks = (n + COLUMNS - 1) / COLUMNS};
     for (int d = 0; d < m->rank - 2; d++)
         batch *= m->c_dims[d];
-    kernel_parallel(
-        c, batch * job.row_blocks * job.column_blocks,
-        kernel_piece(kernel_min(rows, ROWS) * kernel_min(n, COLUMNS) * m->a_dims[m->rank - 1]),
-        own_body, &job);
+    kernel_parallel(c, batch * job.row_blocks * job.column_blocks,
+                    kernel_min(rows, ROWS) * kernel_min(n, COLUMNS) * m->a_dims[m->rank - 1],
+                    own_body, &job);
 }

@@ -137,7 +137,7 @@ KERNEL_CPU(layer_norm)
                             .mean = args->out[1],
                             .rstd = args->out[2],
                             .is_rms = d->is_rms};
-    return kernel_parallel(c, d->rows, kernel_piece(d->n), layer_body, &job);
+    return kernel_parallel(c, d->rows, 4 * d->n, layer_body, &job);
 }
 
 static int64_t row_blocks(int64_t rows)
@@ -227,8 +227,8 @@ KERNEL_CPU(layer_norm_grad)
                             .db = args->out[2],
                             .partial = args->workspace,
                             .is_rms = d->is_rms};
-    kernel_parallel(c, row_blocks(d->rows), 1, layer_grad_body, &job);
+    kernel_parallel(c, row_blocks(d->rows), 8 * ROW_BLOCK * d->n, layer_grad_body, &job);
     if (job.dw || job.db)
-        kernel_parallel(c, d->n, kernel_piece(row_blocks(d->rows)), layer_sum_body, &job);
+        kernel_parallel(c, d->n, row_blocks(d->rows), layer_sum_body, &job);
     return EBB_OK;
 }

@@ -332,6 +332,6 @@ KERNEL_CPU(pool)
                            .winner = args->out[1],
                            .index = args->out[0]};
     return kernel_parallel(c, is_index ? p->planes * job.out_size : p->planes,
-                           is_index ? KERNEL_GRAIN : kernel_piece(job.in_size * p->lanes),
+                           is_index ? 1 : job.in_size * p->lanes,
                            p->lanes > 1 ? bodies[d->f].lanes : bodies[d->f].plain, &job);
 }

@@ -50,5 +50,5 @@ KERNEL_CPU(dropout)
                              .b = scale,
                              .x = args->in[0],
                              .y = args->out[0]};
-    return kernel_parallel(c, (d->n + 3) / 4, KERNEL_GRAIN / 4, dropout_body, &job);
+    return kernel_parallel(c, (d->n + 3) / 4, 4, dropout_body, &job);
 }

@@ -169,15 +169,15 @@ KERNEL_CPU(reduce)
     if (last == 0 && j.reduced_count && j.reduced_total) {
         int64_t width = j.kept[j.kept_count - 1].size;
         int64_t blocks = (width + COLUMNS - 1) / COLUMNS;
-        kernel_parallel(c, j.kept_total / width * blocks, kernel_piece(j.reduced_total * COLUMNS),
-                        fold_columns, &j);
+        kernel_parallel(c, j.kept_total / width * blocks, j.reduced_total * COLUMNS, fold_columns,
+                        &j);
     } else if (j.reduced_total == 0) {
         kernel_fill(c, j.kept_total, j.y,
                     j.f == KERNEL_AMAX   ? -INFINITY
                     : j.f == KERNEL_MEAN ? NAN
                                          : 0);
     } else {
-        kernel_parallel(c, j.kept_total, kernel_piece(j.reduced_total), fold_rows, &j);
+        kernel_parallel(c, j.kept_total, j.reduced_total, fold_rows, &j);
     }
     return EBB_OK;
 }
@@ -336,6 +336,5 @@ KERNEL_CPU(lines)
                         .y_in = args->in[1],
                         .y = args->out[0],
                         .index = args->out[0]};
-    return kernel_parallel(c, d->outer * d->inner, kernel_piece(d->n * kinds[d->f].work),
-                           kinds[d->f].body, &job);
+    return kernel_parallel(c, d->outer * d->inner, d->n * kinds[d->f].work, kinds[d->f].body, &job);
 }

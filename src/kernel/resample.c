@@ -105,7 +105,7 @@ KERNEL_CPU(resample)
     const struct kernel_resample_desc *d = desc;
     const struct kernel_resample *r = &d->resample;
     struct resample_job job = {r, args->in[0], args->out[0]};
-    return kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * r->lanes * 4),
+    return kernel_parallel(c, r->planes, r->out[0] * r->out[1] * r->lanes * 4,
                            d->is_grad ? backward : forward, &job);
 }
 
@@ -168,6 +168,6 @@ KERNEL_CPU(channel_window)
 {
     const struct kernel_channel_window_desc *d = desc;
     struct window_job job = {d->channels, d->inner, d->before, d->after, args->in[0], args->out[0]};
-    return kernel_parallel(c, d->outer * d->channels,
-                           kernel_piece(d->inner * (d->before + d->after + 1)), window_body, &job);
+    return kernel_parallel(c, d->outer * d->channels, d->inner * (d->before + d->after + 1),
+                           window_body, &job);
 }

@@ -42,7 +42,7 @@ KERNEL_CPU(lstm)
                         .h1 = args->out[0],
                         .c_out = args->out[1],
                         .act = args->out[2]};
-    return kernel_parallel(c, d->rows, kernel_piece(d->h * 8), lstm_body, &job);
+    return kernel_parallel(c, d->rows, d->h * 8, lstm_body, &job);
 }
 
 KERNEL_CLONES static void lstm_grad_body(void *argument, int64_t first, int64_t last)
@@ -78,7 +78,7 @@ KERNEL_CPU(lstm_grad)
                         .dc1 = args->in[4],
                         .da = args->out[0],
                         .dstate = args->out[1]};
-    return kernel_parallel(c, d->rows, kernel_piece(d->h * 8), lstm_grad_body, &job);
+    return kernel_parallel(c, d->rows, d->h * 8, lstm_grad_body, &job);
 }
 
 KERNEL_CLONES static void gru_body(void *argument, int64_t first, int64_t last)
@@ -110,7 +110,7 @@ KERNEL_CPU(gru)
                         .state = args->in[2],
                         .h1 = args->out[0],
                         .act = args->out[1]};
-    return kernel_parallel(c, d->rows, kernel_piece(d->h * 6), gru_body, &job);
+    return kernel_parallel(c, d->rows, d->h * 6, gru_body, &job);
 }
 
 KERNEL_CLONES static void gru_grad_body(void *argument, int64_t first, int64_t last)
@@ -151,5 +151,5 @@ KERNEL_CPU(gru_grad)
                         .da = args->out[0],
                         .db = args->out[1],
                         .dstate = args->out[2]};
-    return kernel_parallel(c, d->rows, kernel_piece(d->h * 6), gru_grad_body, &job);
+    return kernel_parallel(c, d->rows, d->h * 6, gru_grad_body, &job);
 }

@@ -121,11 +121,30 @@ static const struct {
 #undef X
 };
 
+/* Of one element. */
+static int64_t work(int32_t f)
+{
+    switch (f) {
+    case KERNEL_NEG:
+    case KERNEL_ABS:
+    case KERNEL_SQUARE:
+    case KERNEL_RELU:
+    case KERNEL_RELU6:
+    case KERNEL_LEAKY_RELU:
+    case KERNEL_CLAMP:
+    case KERNEL_ADD_SCALAR:
+    case KERNEL_MUL_SCALAR:
+        return 1;
+    default:
+        return 4; /* polynomials, divisions, roots */
+    }
+}
+
 KERNEL_CPU(unary)
 {
     const struct kernel_unary_desc *d = desc;
     struct unary_job job = {.x = args->in[0], .y = args->out[0], .a = d->a, .b = d->b};
-    return kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].forward, &job);
+    return kernel_parallel(c, d->n, work(d->f), table[d->f].forward, &job);
 }
 
 /* Two gradients, added, through a relu: what the sum and its gradient would make one after the other. */
@@ -195,9 +214,10 @@ KERNEL_CPU(unary_grad)
     if (d->columns && args->out[1]) {
         struct sums_job sums = {job, table[d->f].backward, d->n / d->columns, d->columns,
                                 args->out[1]};
-        return kernel_parallel(c, (sums.width + COLUMNS - 1) / COLUMNS, 1, sums_body, &sums);
+        return kernel_parallel(c, (sums.width + COLUMNS - 1) / COLUMNS,
+                               sums.rows * COLUMNS * work(d->f), sums_body, &sums);
     }
     if (job.more)
-        return kernel_parallel(c, d->n, KERNEL_GRAIN, backward_sum, &job);
-    return kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].backward, &job);
+        return kernel_parallel(c, d->n, 1, backward_sum, &job);
+    return kernel_parallel(c, d->n, work(d->f), table[d->f].backward, &job);
 }

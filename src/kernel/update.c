@@ -181,7 +181,7 @@ static double norm(const struct kernel_context *c, struct update_job *job, const
     double partial[SEGMENTS], sum = 0;
     job->partial = partial;
     job->x = x;
-    kernel_parallel(c, SEGMENTS, job->n > KERNEL_GRAIN ? 1 : SEGMENTS, norm_body, job);
+    kernel_parallel(c, SEGMENTS, job->n / SEGMENTS, norm_body, job);
     for (int i = 0; i < SEGMENTS; i++)
         sum += partial[i];
     return sqrt(sum);
@@ -194,19 +194,19 @@ static void run_lars(const struct kernel_context *c, struct update_job *job)
         trust = (double)job->k[LARS_eeta] * w /
                 (g + (double)job->k[DECAY] * w + (double)job->k[LARS_eps]);
     job->rate = (float)((double)job->k[RATE] * trust);
-    kernel_parallel(c, job->n, KERNEL_GRAIN, lars, job);
+    kernel_parallel(c, job->n, 1, lars, job);
 }
 
 static void run_lamb(const struct kernel_context *c, struct update_job *job)
 {
     double trust = 1;
-    kernel_parallel(c, job->n, KERNEL_GRAIN, lamb, job);
+    kernel_parallel(c, job->n, 1, lamb, job);
     if (job->k[DECAY] != 0.0f && !(job->flags & KERNEL_UPDATE_NO_TRUST)) {
         double w = norm(c, job, job->w), u = norm(c, job, job->u);
         trust = w > 0 && u > 0 ? w / u : 1;
     }
     job->rate = (float)((double)job->k[RATE] * trust);
-    kernel_parallel(c, job->n, KERNEL_GRAIN, lamb_apply, job);
+    kernel_parallel(c, job->n, 1, lamb_apply, job);
 }
 
 static void run(const struct kernel_context *c, const struct kernel_update_desc *d, int64_t n,
@@ -232,18 +232,18 @@ static void run(const struct kernel_context *c, const struct kernel_update_desc 
     else if (f == KERNEL_UPDATE_LAMB)
         run_lamb(c, &job);
     else if (f == KERNEL_UPDATE_SGD && (flags & KERNEL_UPDATE_MOMENTUM))
-        kernel_parallel(c, n, KERNEL_GRAIN, sgd_momentum, &job);
+        kernel_parallel(c, n, 1, sgd_momentum, &job);
     else if (f == KERNEL_UPDATE_RMSPROP)
-        kernel_parallel(c, n, KERNEL_GRAIN,
+        kernel_parallel(c, n, 1,
                         flags & KERNEL_UPDATE_CENTERED
                             ? (flags & KERNEL_UPDATE_MOMENTUM ? rmsprop_both : rmsprop_centered)
                         : flags & KERNEL_UPDATE_MOMENTUM ? rmsprop_momentum
                                                          : rmsprop,
                         &job);
     else if (f == KERNEL_UPDATE_ADAM && (flags & KERNEL_UPDATE_AMSGRAD))
-        kernel_parallel(c, n, KERNEL_GRAIN, adam_amsgrad, &job);
+        kernel_parallel(c, n, 1, adam_amsgrad, &job);
     else
-        kernel_parallel(c, n, KERNEL_GRAIN, bodies[f], &job);
+        kernel_parallel(c, n, 1, bodies[f], &job);
 }
 
 KERNEL_NEED(update)

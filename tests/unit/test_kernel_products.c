@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 
 #include "base/heap.h"
@@ -105,6 +106,66 @@ TEST(matmul__without_terms_is_the_bias)
 {
     struct kernel_context *c = context(1);
     matmul_case(c, 1, 1, 3, 2, 0, false, false, true);
+    kernel_cpu.close(c);
+}
+
+/* Below some work one thread does it: the bits are those of any number of threads. */
+TEST(matmul__of_little_work_is_one_threads)
+{
+    struct kernel_context *one = context(1);
+    for (int threads = 2; threads <= 8; threads *= 2) {
+        struct kernel_context *c = context(threads);
+        for (unsigned how = 0; how < 60; how++) {
+            int64_t m = 1 + how * 7 % 48, n = 8 + how * 13 % 90, k = how % 5 ? 1 + how * 11 : 1024;
+            if (2 * m * n * k > 500000)
+                continue;
+            struct kernel_matmul d = {.rank = 2,
+                                      .adds = how % 3 ? KERNEL_ADDS_NOTHING : KERNEL_ADDS_ITSELF,
+                                      .a_dims = {m, k},
+                                      .b_dims = {k, n},
+                                      .c_dims = {m, n},
+                                      .a_strides = {how & 1 ? 1 : k, how & 1 ? m : 1},
+                                      .b_strides = {how & 2 ? 1 : n, how & 2 ? k : 1}};
+            size_t bytes = (size_t)(m * n) * sizeof(float);
+            float *a = random_floats(m * k), *b = random_floats(k * n);
+            float *want = random_floats(m * n), *out = ebb_alloc(bytes);
+            memcpy(out, want, bytes);
+            CALL(MATMUL, &d, .in = {a, b}, .out = {out});
+            call(one, KERNEL_FAMILY_MATMUL, &d, (struct kernel_args){.in = {a, b}, .out = {want}});
+            CHECK(memcmp(out, want, bytes) == 0);
+            ebb_free(a), ebb_free(b), ebb_free(want), ebb_free(out);
+        }
+        CHECK(c->count > 0);
+        for (size_t i = 0; i < c->capacity; i++)
+            if (c->items[i] && c->items[i]->primitive)
+                CHECK_EQ(c->items[i]->threads, 1);
+        kernel_cpu.close(c);
+    }
+    kernel_cpu.close(one);
+}
+
+struct crowd {
+    _Atomic int64_t items;
+    _Atomic int others; /* pieces of other threads */
+};
+
+static void note_thread(void *argument, int64_t first, int64_t last)
+{
+    struct crowd *crowd = argument;
+    crowd->items += last - first;
+    crowd->others += omp_get_thread_num() != 0;
+}
+
+TEST(parallel__little_work_stays_on_this_thread)
+{
+    struct kernel_context *c = context(2);
+    struct crowd little = {0}, much = {0};
+    kernel_parallel(c, 6, KERNEL_GRAIN / 2, note_thread, &little);
+    CHECK_EQ(little.items, 6);
+    CHECK_EQ(little.others, 0);
+    kernel_parallel(c, 64, KERNEL_GRAIN, note_thread, &much);
+    CHECK_EQ(much.items, 64);
+    CHECK_EQ(much.others, 32);
     kernel_cpu.close(c);
 }
 
