@@ -1,5 +1,5 @@
 /* conv.c - convolutions through oneDNN, algorithm direct or Winograd, layouts chosen by the library
- * from the shape; those of little work by a kernel of our own.
+ * from the shape; those of little work, and weight gradients that it has no kernel for, by our own.
  *
  * Operands come and go channel-first; where the primitive wants another layout, the copy is part of
  * this kernel and lives in its workspace. */
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernel/context.h"
+#include "kernel/conv_depth.h"
 #include "kernel/conv_small.h"
 #include "kernel/internal.h"
 
@@ -192,6 +193,16 @@ static dnnl_status_t create_lean(struct kernel_context *c, const struct shapes *
     return status;
 }
 
+/* A weight gradient for which the library would unfold the pictures. */
+static bool is_depth(const struct kernel_conv *conv, enum kernel_conv_pass pass,
+                     const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return pass == KERNEL_CONV_WEIGHTS && kernel_conv_is_depth(conv) &&
+           (strstr(name, "gemm") || strstr(name, "ref"));
+}
+
 static enum ebb_status create(struct kernel_context *c, const struct kernel_conv *conv,
                               enum kernel_conv_pass pass, const struct conv_key *key,
                               struct kernel_primitive **p, struct ebb_error *err)
@@ -236,10 +247,14 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_conv
     int threads;
     EBB_TRY(kernel_dnnl_check(create_lean(c, &s, has_bias, conv->is_winograd, pass, &threads, &pd),
                               "convolution", err));
-    enum ebb_status status = kernel_dnnl_add(c, key, sizeof *key, pd, plain, 4, p, err);
+    bool is_own = is_depth(conv, pass, pd);
+    enum ebb_status status =
+        kernel_dnnl_add(c, key, sizeof *key, is_own ? NULL : pd, plain, 4, p, err);
     dnnl_primitive_desc_destroy(pd);
     if (status == EBB_OK)
         (*p)->threads = threads;
+    if (status == EBB_OK && is_own)
+        (*p)->workspace_bytes = kernel_conv_depth_workspace(c, conv);
     return status;
 }
 
@@ -310,7 +325,13 @@ enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv 
             block_of(dnnl_primitive_desc_query_md(pd, queries[pass][0], 0), s.rank, s.x),
             block_of(dnnl_primitive_desc_query_md(pd, queries[pass][1], 0), s.rank, s.y),
             is_winograd};
+        bool is_own = is_depth(conv, pass, pd);
         dnnl_primitive_desc_destroy(pd);
+        if (is_own) { /* as forward has them */
+            struct kernel_conv forward = *conv;
+            EBB_TRY(kernel_conv_choose(c, &forward, KERNEL_CONV_FORWARD, false, err));
+            choice[0] = choice[1] = forward.x_block == forward.y_block ? forward.x_block : 0;
+        }
         EBB_TRY(kernel_dnnl_add_choice(c, &key, sizeof key, choice, err));
         p = kernel_dnnl_find(c, &key, sizeof key);
     }
@@ -348,6 +369,10 @@ KERNEL_CPU(conv)
         return EBB_OK;
     }
     EBB_TRY(get(c, &d->conv, pass, &p, err));
+    if (!p->primitive) {
+        kernel_conv_depth(c, &d->conv, args->in[0], args->in[1], args->out[0], args->workspace);
+        return EBB_OK;
+    }
     memcpy(pointer, args->in, 3 * sizeof *pointer); /* not written through */
     pointer[3] = args->out[0];
     return kernel_dnnl_run(c, p, pointer, args->workspace, err);

@@ -333,6 +333,55 @@ static void conv_case(struct kernel_context *c, struct kernel_conv v)
     conv_case_by(c, v, true);
 }
 
+/* [n, channels, size] into blocks of channels. */
+static void to_blocks(int64_t n, int64_t channels, int64_t size, int64_t block, const float *from,
+                      float *to)
+{
+    for (int64_t i = 0; i < n * channels * size; i++) {
+        int64_t c = i / size % channels, outer = i / size / channels * channels + c / block * block;
+        to[(outer * size + i % size * block) + c % block] = from[i];
+    }
+}
+
+/* Weight gradients that the library would make from unfolded pictures. */
+TEST(depthwise_gradients__have_the_same_bits_in_every_layout)
+{
+    enum { N = 3, C = 32, H = 21, W = 18, X = N * C * H * W, Y = N * C * 11 * 9, DW = C * 25 };
+    struct kernel_conv_desc d = {{.nd = 2,
+                                  .n = N,
+                                  .ci = C,
+                                  .co = C,
+                                  .groups = C,
+                                  .in = {H, W},
+                                  .out = {11, 9},
+                                  .k = {5, 5},
+                                  .stride = {2, 2},
+                                  .dilation = {1, 1},
+                                  .pad = {2, 2}},
+                                 KERNEL_CONV_WEIGHTS};
+    float *x = random_floats(X), *y = random_floats(Y), *bx = random_floats(X);
+    float *by = random_floats(Y), *want = random_floats(DW), *out = random_floats(DW);
+    struct ebb_error err;
+    for (int threads = 1; threads <= 3; threads++) {
+        struct kernel_context *c = context(threads);
+        for (int block = 0; block <= 16; block += 8) {
+            const float *a = x, *b = y;
+            d.conv.x_block = d.conv.y_block = block;
+            if (block) {
+                to_blocks(N, C, H * W, block, x, bx), to_blocks(N, C, 99, block, y, by);
+                a = bx, b = by;
+            }
+            CALL(CONV, &d, .in = {a, b}, .out = {threads == 1 && !block ? want : out});
+            if (threads > 1 || block)
+                CHECK(memcmp(out, want, DW * sizeof *out) == 0);
+        }
+        CHECK_OK(kernel_cpu.choose(c, &d.conv, KERNEL_CONV_WEIGHTS, false, &err), &err);
+        CHECK(d.conv.x_block >= 8 && d.conv.y_block == d.conv.x_block); /* as its neighbours */
+        kernel_cpu.close(c);
+    }
+    ebb_free(x), ebb_free(y), ebb_free(bx), ebb_free(by), ebb_free(want), ebb_free(out);
+}
+
 TEST(convolution__as_plain_loops)
 {
 #define CONV(N, CI, CO, G, H, W, K, S, P, D)                                                       \
@@ -350,6 +399,11 @@ TEST(convolution__as_plain_loops)
         conv_case(c, CONV(1, 16, 32, 1, 14, 14, 3, 2, 1, 1));
         conv_case(c, CONV(2, 32, 32, 32, 8, 7, 3, 1, 1, 1)); /* depthwise */
         conv_case(c, CONV(1, 8, 16, 8, 9, 9, 3, 2, 1, 1));   /* depthwise multiplier */
+        conv_case(c, CONV(3, 24, 24, 24, 9, 7, 5, 1, 2, 1)); /* depthwise, by our own gradient */
+        conv_case(c, CONV(2, 19, 19, 19, 2, 2, 5, 1, 2, 1));
+        conv_case(c, CONV(1, 8, 8, 8, 40, 33, 7, 2, 3, 1));
+        conv_case(c, CONV(2, 16, 16, 16, 2, 2, 3, 1, 1, 1));
+        conv_case(c, CONV(1, 16, 16, 16, 30, 31, 5, 2, 4, 2));
         conv_case(c, CONV(1, 16, 24, 4, 8, 8, 1, 1, 0, 1));
         conv_case(c, CONV(1, 16, 16, 1, 20, 20, 3, 1, 6, 6)); /* dilated */
         conv_case(c, CONV(1, 3, 8, 1, 23, 17, 7, 2, 3, 1));
