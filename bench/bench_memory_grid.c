@@ -1,6 +1,6 @@
 /* bench_memory_grid.c - is planner `unified` as good as the better of recomputing and copying?
  *
- *     bench_memory_grid [-b SECONDS] [-r R,...] [-l GB/s,...] FILE...
+ *     bench_memory_grid [-b SECONDS] [-o 1] [-r R,...] [-l GB/s,...] FILE...
  *
  * Files: traces, as of `ebb model trace`. For parts R of the peak (0.9, 0.75, 0.6, 0.45, 0.36, 0.3) that
  * are no less than the floor with a host, and links to a host with room for everything (10, 1, 0.1, 0.008
@@ -13,7 +13,14 @@
  *   ratio        unified over the least of the others; more than 1.02 is a miss
  *
  * Further misses: a tier or a faster link makes it slower, more bytes by more than 1 %; bars of single rows
- * (`bars`). Null time: the table is the same everywhere, except where `best` ends by its clock. Exit code 1
+ * (`bars`). With -o 1 it asks that of policy `unified`, which decides while it runs:
+ *
+ *   dtr_eq       without tiers
+ *   with tiers   dtr_eq with them
+ *   swap         unified and belady, nothing made again
+ *   ratio        unified over the least of dtr_eq without tiers and swap
+ *
+ * Null time: the table is the same everywhere, except where `best` ends by its clock. Exit code 1
  * when a row misses. */
 #include <math.h>
 #include <stdio.h>
@@ -33,6 +40,7 @@
 struct grid {
     double ratios[MOST], links[MOST], seconds;
     size_t ratio_count, link_count;
+    bool is_online;
     size_t rows, misses;
     double worst, plan_seconds;
 };
@@ -228,6 +236,55 @@ static enum ebb_status run_budget(struct grid *g, struct subject *s, double rati
     return EBB_OK;
 }
 
+/* ---- policies that decide while they run ------------------------------------------------------- */
+
+/* NAN: it gives up. */
+static enum ebb_status by_policy(const struct subject *s, const struct planner_tiers *t,
+                                 const char *name, unsigned ways, double *overhead,
+                                 struct ebb_error *err)
+{
+    struct exec_report report;
+    struct exec_options o = {.policy = mem_policy_find(name),
+                             .budget_bytes = t->bytes[0],
+                             .tier_bytes = {0, t->bytes[1], t->bytes[2]},
+                             .ways = ways,
+                             .limit = PLANNER_MOST_OVERHEAD,
+                             .links = t->links};
+    EBB_TRY(exec_run(s->program, &o, &report, err));
+    *overhead = report.result == EXEC_OK ? exec_overhead(&report) : NAN;
+    return EBB_OK;
+}
+
+static enum ebb_status run_online(struct grid *g, struct subject *s, double ratio,
+                                  struct ebb_error *err)
+{
+    uint64_t budget = (uint64_t)((double)s->peak_bytes * ratio) / PLAN_UNIT * PLAN_UNIT;
+    struct planner_tiers none = tiers_at(budget, 0);
+    double alone, with, swap, belady, unified;
+    if (budget < s->floor_bytes)
+        return EBB_OK;
+    EBB_TRY(by_policy(s, &none, "dtr_eq", MEM_DROP, &alone, err));
+    for (size_t i = 0; i < g->link_count; i++) {
+        struct planner_tiers t = tiers_at(budget, g->links[i]);
+        char texts[4][24];
+        EBB_TRY(by_policy(s, &t, "dtr_eq", MEM_DROP | MEM_HOST, &with, err));
+        EBB_TRY(by_policy(s, &t, "unified", MEM_HOST, &swap, err));
+        EBB_TRY(by_policy(s, &t, "belady", MEM_HOST, &belady, err));
+        EBB_TRY(by_policy(s, &t, "unified", MEM_DROP | MEM_HOST, &unified, err));
+        swap = least(swap, belady);
+        double other = isnan(swap) ? alone : least(alone, swap), ratio_to = unified / other;
+        bool is_miss = !isnan(other) && !(ratio_to <= ABOVE);
+        g->rows++;
+        g->misses += is_miss;
+        g->worst = ratio_to > g->worst ? ratio_to : g->worst;
+        printf("| %s | %.2f | %g | %s | %s | %s | %s | %.4f |%s\n", s->name, ratio, g->links[i],
+               text(alone, texts[0], sizeof texts[0]), text(with, texts[1], sizeof texts[1]),
+               text(swap, texts[2], sizeof texts[2]), text(unified, texts[3], sizeof texts[3]),
+               ratio_to, is_miss ? " ABOVE" : "");
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status open_subject(struct subject *s, const char *path, struct ebb_error *err)
 {
     struct planner_tiers any = tiers_at(0, 1);
@@ -248,7 +305,7 @@ static enum ebb_status run_file(struct grid *g, const char *path, struct ebb_err
     struct subject s;
     enum ebb_status status = open_subject(&s, path, err);
     for (size_t i = 0; i < g->ratio_count && status == EBB_OK; i++) /* from less to more */
-        status = run_budget(g, &s, g->ratios[i], err);
+        status = (g->is_online ? run_online : run_budget)(g, &s, g->ratios[i], err);
     exec_program_destroy(s.program);
     trace_destroy(s.trace);
     return status;
@@ -282,6 +339,8 @@ int main(int argc, char **argv)
     for (; first + 1 < argc && argv[first][0] == '-'; first += 2) {
         if (argv[first][1] == 'b')
             g.seconds = strtod(argv[first + 1], NULL);
+        else if (argv[first][1] == 'o')
+            g.is_online = strtod(argv[first + 1], NULL) > 0;
         else if (argv[first][1] == 'r')
             g.ratio_count = read_list(argv[first + 1], g.ratios);
         else
@@ -289,11 +348,12 @@ int main(int argc, char **argv)
     }
     if (first >= argc || g.ratio_count == 0 || g.link_count == 0) {
         fprintf(stderr,
-                "usage: bench_memory_grid [-b SECONDS] [-r R,...] [-l GB/s,...] TRACE...\n");
+                "usage: bench_memory_grid [-b SECONDS] [-o 1] [-r R,...] [-l GB/s,...] TRACE...\n");
         return 2;
     }
-    printf("| trace | of the peak | GB/s | best | without tiers | swap only | unified | ratio |\n"
-           "|---|---|---|---|---|---|---|---|\n");
+    printf("| trace | of the peak | GB/s | %s | swap only | unified | ratio |\n"
+           "|---|---|---|---|---|---|---|---|\n",
+           g.is_online ? "dtr_eq | with tiers" : "best | without tiers");
     for (int i = first; i < argc; i++) {
         struct ebb_error err = {0};
         if (run_file(&g, argv[i], &err) != EBB_OK) {

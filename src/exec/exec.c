@@ -164,7 +164,7 @@ static enum ebb_status run_plan(const struct exec_program *p, const struct plan 
     return status;
 }
 
-static enum ebb_status own_device(struct exec_options *o, struct ebb_error *err)
+enum ebb_status exec_own_device(struct exec_options *o, struct ebb_error *err)
 {
     EBB_TRY(device_null.create(&o->device, &o->links, err));
     enum ebb_status status = EBB_OK;
@@ -188,8 +188,10 @@ static enum ebb_status run_ebb(const struct exec_program *p, const struct exec_o
                         "banishing belongs to the published V1 runtime: use rules simrd");
     if (!plan && o.budget_bytes >= p->keep_peak && o.dealloc == EXEC_EAGER)
         EBB_TRY(exec_keep_all(p, o.budget_bytes, &plan, err));
+    if (!plan && o.policy && o.policy->sight == MEM_HIDDEN)
+        EBB_TRY(exec_try_policies(p, &o, err));
     if (!options->device)
-        EBB_TRY(own_device(&o, err));
+        EBB_TRY(exec_own_device(&o, err));
     enum ebb_status status =
         plan ? run_plan(p, plan, &o, report, err) : exec_run_policy(p, &o, report, err);
     if (!options->device)

@@ -115,6 +115,7 @@ struct exec_options {
     bool ignore_small;   /* rules ebb: storages below 1 % of the running average size are not
                             candidates */
     bool reference_scan; /* choose victims by a plain scan instead of the index: for tests */
+    bool takes_first;    /* policies that see: the best victim, not the best that makes the hole */
     unsigned ways;       /* OR of mem_way; 0 = drop only */
     uint64_t tier_bytes[DEVICE_TIERS]; /* [1] host, [2] file: room for swapped storages */
     struct device_config

@@ -24,11 +24,17 @@ enum ebb_status exec_log_add(struct exec_log *log, struct exec_event event,
                              struct ebb_error *err); /* NULL: nobody listens */
 struct mem_listener exec_log_listener(struct exec_log *log);
 void exec_report_tally(struct exec_report *report, const struct mem_tally *tally);
+/* A null device as the options ask for becomes theirs. */
+enum ebb_status exec_own_device(struct exec_options *options, struct ebb_error *err);
 
 /* run.c */
 enum ebb_status exec_run_policy(const struct exec_program *program,
                                 const struct exec_options *options, struct exec_report *report,
                                 struct ebb_error *err);
+
+/* tries.c: of the ways of deciding that policy `unified` is, the fastest on the null device */
+enum ebb_status exec_try_policies(const struct exec_program *program, struct exec_options *options,
+                                  struct ebb_error *err);
 
 /* launch.c */
 /* An op ready to be handed to the device; stays as it is until the device is done (D7). */

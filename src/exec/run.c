@@ -56,6 +56,7 @@ static enum ebb_status run_init(struct run *run, const struct exec_program *p,
                                 .sampling = o->sampling,
                                 .ignore_small = o->ignore_small,
                                 .reference_scan = o->reference_scan,
+                                .takes_first = o->takes_first,
                                 .ignores_dead = o->dealloc == EXEC_IGNORE,
                                 .measures = o->io && o->io->measures && !o->device->table->is_clock,
                                 .listener = exec_log_listener(o->log)};
@@ -332,7 +333,7 @@ static enum ebb_status frame_pop(struct run *run, struct ebb_error *err)
 static enum ebb_status bring(struct run *run, uint32_t s, struct ebb_error *err)
 {
     const struct mem_slot *slot = &run->m.slots[s];
-    if (slot->state != MEM_RESIDENT && slot->has_copy)
+    if (slot->state != MEM_RESIDENT && slot->has_copy && mem_is_fetched(&run->m, s))
         return mem_fetch(&run->m, s, err);
     uint32_t next = slot->state == MEM_RESIDENT ? slot->version + 1 : 0;
     return frame_push(run, plan_version_of(run->r, s, next)->maker, s, true, err);

@@ -16,17 +16,25 @@
 #define BUCKETS 1024
 #define TRAFFIC 0.02  /* of a hidden copy's time: links are not free; ties go to less of them */
 #define OPS_AHEAD 256 /* looked at for what to fetch */
+#define MOST_MADE 64  /* storages away that making one again may need */
 
 struct mem_ahead {
-    double out_free[DEVICE_TIERS], in_free[DEVICE_TIERS]; /* decision clock: when links are idle */
+    double out_free[DEVICE_TIERS], in_free[DEVICE_TIERS]; /* when links are idle */
     double bucket_ns;
     double busy[DEVICE_TIERS][BUCKETS]; /* fetches booked, on the clock of the trace */
     uint64_t excess_bytes;              /* of what is live at the worst moment, beyond the budget */
     uint32_t *over; /* node -> first one from there on at which more is live than the budget has */
     uint32_t *booked; /* storage -> node for whose sake a fetch is booked */
     uint8_t *is_late; /* storage -> a reader had to wait for it: nobody hides its way back */
-    double *still;    /* storage -> decision clock at which its last copy, out or in, ends */
+    double *still;    /* storage -> when its last copy, out or in, ends */
+    double waited;    /* by compute so far */
 };
+
+/* What the device's clock would say: ops, moves, and what was waited for. */
+static double now_of(const struct mem_manager *m)
+{
+    return (double)m->tally->clock_ns + m->ahead->waited;
+}
 
 /* ---- what is live if nothing leaves ----------------------------------------------------------- */
 
@@ -142,7 +150,7 @@ static struct way way_by(const struct mem_manager *m, uint32_t s, uint8_t tier)
     struct mem_ahead *a = m->ahead;
     bool is_clean = m->slots[s].has_copy >> tier & 1;
     uint64_t bytes = mem_bytes(m, s);
-    double now = (double)m->r->clock[m->op], clock = (double)m->tally->clock_ns;
+    double now = (double)m->r->clock[m->op], clock = now_of(m);
     struct way way = {.out = is_clean ? 0 : mem_copy_ns(&m->c.links->out[tier], bytes),
                       .in = mem_copy_ns(&m->c.links->in[tier], bytes)};
     double gap = mem_victim_time_to_use(m, s);
@@ -189,7 +197,7 @@ void mem_ahead_left(struct mem_manager *m, uint32_t s, uint8_t tier, bool is_sen
 {
     struct mem_ahead *a = m->ahead;
     uint64_t bytes = mem_bytes(m, s);
-    double now = (double)m->r->clock[m->op], clock = (double)m->tally->clock_ns;
+    double now = (double)m->r->clock[m->op], clock = now_of(m);
     uint32_t use = next_use(m, s);
     if (is_sent) {
         a->still[s] = fmax(a->out_free[tier], clock) + mem_copy_ns(&m->c.links->out[tier], bytes);
@@ -204,13 +212,18 @@ void mem_ahead_left(struct mem_manager *m, uint32_t s, uint8_t tier, bool is_sen
 
 double mem_ahead_still_ns(const struct mem_manager *m, uint32_t s)
 {
-    return fmax(m->ahead->still[s] - (double)m->tally->clock_ns, 0);
+    return fmax(m->ahead->still[s] - now_of(m), 0);
+}
+
+void mem_ahead_awaited(struct mem_manager *m, uint32_t s)
+{
+    m->ahead->waited += mem_ahead_still_ns(m, s);
 }
 
 void mem_ahead_fetched(struct mem_manager *m, uint32_t s, uint8_t tier)
 {
     struct mem_ahead *a = m->ahead;
-    a->still[s] = fmax(a->in_free[tier], (double)m->tally->clock_ns) +
+    a->still[s] = fmax(fmax(a->in_free[tier], a->still[s]), now_of(m)) +
                   mem_copy_ns(&m->c.links->in[tier], mem_bytes(m, s));
     a->in_free[tier] = a->still[s];
 }
@@ -218,6 +231,60 @@ void mem_ahead_fetched(struct mem_manager *m, uint32_t s, uint8_t tier)
 void mem_ahead_late(struct mem_manager *m, uint32_t s)
 {
     m->ahead->is_late[s] = 1;
+}
+
+/* ---- the way back ----------------------------------------------------------------------------- */
+
+static uint8_t copy_tier(const struct mem_manager *m, uint32_t s)
+{
+    return m->slots[s].has_copy >> DEVICE_HOST & 1 ? DEVICE_HOST : DEVICE_FILE;
+}
+
+/* Until it is there, when its copy in begins now. */
+static double arrival_ns(const struct mem_manager *m, uint32_t s)
+{
+    uint8_t tier = copy_tier(m, s);
+    double begin = fmax(m->ahead->in_free[tier], m->ahead->still[s]);
+    return fmax(begin - now_of(m), 0) + mem_copy_ns(&m->c.links->in[tier], mem_bytes(m, s));
+}
+
+/* Time to make what is away again, with all that is away with it, until it is more than `most`;
+ * INFINITY: an op destroyed what it was made from, or there is too much of it. */
+static double again_ns(struct mem_manager *m, uint32_t s, double most)
+{
+    uint32_t visit = ++m->visit;
+    size_t depth = 0, count = 0;
+    double ns = 0;
+    if (!(m->c.ways & MEM_DROP) || m->slots[s].version > 0 || m->slots[s].is_held ||
+        plan_version_of(m->r, s, 0)->expire <= m->op)
+        return INFINITY;
+    m->walk[depth++] = s;
+    m->mark[s] = visit;
+    while (depth > 0) {
+        uint32_t at = m->walk[--depth];
+        const struct plan_node *maker = &m->r->nodes[plan_version_of(m->r, at, 0)->maker];
+        if (at != s && m->slots[at].has_copy) {
+            ns += mem_copy_ns(&m->c.links->in[copy_tier(m, at)], mem_bytes(m, at));
+            continue;
+        }
+        ns += (double)m->cost[at];
+        for (uint32_t i = 0; i < maker->in_count; i++) {
+            uint32_t in = m->r->ins[maker->in_first + i].storage;
+            if (m->slots[in].state == MEM_RESIDENT || m->mark[in] == visit)
+                continue;
+            m->mark[in] = visit;
+            m->walk[depth++] = in;
+        }
+        if (ns > most || ++count > MOST_MADE)
+            return INFINITY;
+    }
+    return ns;
+}
+
+bool mem_ahead_makes(struct mem_manager *m, uint32_t s)
+{
+    double wait = arrival_ns(m, s);
+    return again_ns(m, s, wait) < wait;
 }
 
 /* ---- before it must --------------------------------------------------------------------------- */
@@ -245,7 +312,7 @@ static enum ebb_status send_early(struct mem_manager *m, uint32_t s, struct ebb_
         return EBB_OK;
     struct way way = way_by(m, s, tier);
     double until_over = (double)(m->r->clock[m->ahead->over[m->op + 1]] - m->r->clock[m->op]);
-    if (way.reader_waits > 0 || way.room_waits > fmax(until_over, 2 * way.out))
+    if (way.reader_waits > 0 || way.room_waits > until_over + fmin(2 * way.out, mem_victim_make_ns(m, s)))
         return EBB_OK;
     EBB_TRY(mem_tier_send(m, s, tier, mem_offset(m, 0, slot->segment), err));
     mem_victim_pool(m, s);
@@ -273,8 +340,8 @@ static int64_t room_behind(const struct mem_manager *m, uint32_t k, int64_t room
 /* Is the link in free before the next op ends? More would be in the way of what is wanted at once. */
 static bool is_idle(const struct mem_manager *m, uint32_t s)
 {
-    uint8_t tier = m->slots[s].has_copy >> DEVICE_HOST & 1 ? DEVICE_HOST : DEVICE_FILE;
-    double queue = m->ahead->in_free[tier] - (double)m->tally->clock_ns;
+    uint8_t tier = copy_tier(m, s);
+    double queue = m->ahead->in_free[tier] - now_of(m);
     return queue <= (double)(m->r->clock[m->done + 1] - m->r->clock[m->done]) +
                         mem_copy_ns(&m->c.links->in[tier], mem_bytes(m, s));
 }
@@ -294,6 +361,10 @@ static enum ebb_status fetch_early(struct mem_manager *m, struct ebb_error *err)
             const struct mem_slot *slot = &m->slots[in.storage];
             uint64_t bytes = mem_bytes(m, in.storage);
             if (slot->state == MEM_RESIDENT || !slot->has_copy || slot->version != in.version)
+                continue;
+            double late =
+                arrival_ns(m, in.storage) - (double)(m->r->clock[k] - m->r->clock[m->done]);
+            if (late > 0 && again_ns(m, in.storage, late) < late)
                 continue;
             if (least < (int64_t)bytes || !is_idle(m, in.storage) ||
                 mem_slab_find(&m->slab[0], bytes, false) == MEM_NONE)

@@ -54,6 +54,9 @@ void mem_ahead_fetched(struct mem_manager *m, uint32_t storage, uint8_t tier);
 void mem_ahead_late(struct mem_manager *m, uint32_t storage); /* its reader waits for its copy */
 /* How long its copies, out or in, are still under way, as far as decisions know. */
 double mem_ahead_still_ns(const struct mem_manager *m, uint32_t storage);
+/* It is away with a copy, and made again sooner than that would be here. */
+bool mem_ahead_makes(struct mem_manager *m, uint32_t storage);
+void mem_ahead_awaited(struct mem_manager *m, uint32_t storage); /* compute waits for them */
 
 /* gather.c: *is_done when something was done that brings a hole of `bytes` nearer */
 enum ebb_status mem_gather(struct mem_manager *m, uint64_t bytes, bool *is_done,

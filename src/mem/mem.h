@@ -302,6 +302,7 @@ struct mem_config {
     bool sampling;                     /* score about 2 sqrt(n) candidates only */
     bool ignore_small;                 /* those below 1 % of the average size are none */
     bool reference_scan;               /* choose by a plain scan: for tests */
+    bool takes_first;                  /* the best victim, whatever hole it makes */
     bool ignores_dead;                 /* what is dead stays until chosen */
     bool measures;                     /* wall time is taken: mem_tally */
     struct mem_listener listener;
@@ -361,6 +362,8 @@ enum ebb_status mem_take(struct mem_manager *m, uint64_t bytes, bool is_high, ui
 enum ebb_status mem_place(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
 /* Its copy comes back, now that an op reads it. */
 enum ebb_status mem_fetch(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
+/* It is away with a copy: does that come back, or is it made again? */
+bool mem_is_fetched(struct mem_manager *m, uint32_t storage);
 /* The copies of it in lower tiers are given up. */
 enum ebb_status mem_forget(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
 /* The compute stream goes on only behind the copy that still fills the storage (D4): before its

@@ -120,7 +120,7 @@ const struct mem_policy mem_policies[] = {
      true,
      false,
      "made again or copied, whichever costs less time that no op hides, per byte and time to its "
-     "next use; copies begin early",
+     "next use; copies begin early; other ways of deciding where a dry run is faster",
      MEM_HIDDEN},
 };
 

@@ -274,6 +274,11 @@ enum ebb_status mem_room_fetch(struct mem_manager *m, uint32_t s, struct ebb_err
     return EBB_OK;
 }
 
+bool mem_is_fetched(struct mem_manager *m, uint32_t s)
+{
+    return !m->ahead || !mem_ahead_makes(m, s);
+}
+
 enum ebb_status mem_fetch(struct mem_manager *m, uint32_t s, struct ebb_error *err)
 {
     if (m->ahead)

@@ -5,6 +5,8 @@ enum ebb_status mem_await(struct mem_manager *m, uint32_t s, struct ebb_error *e
 {
     device_event ready = m->slots[s].ready;
     m->slots[s].ready = 0;
+    if (ready && m->ahead)
+        mem_ahead_awaited(m, s);
     return ready ? m->c.device->table->stream_wait(m->c.device, DEVICE_COMPUTE, ready, err)
                  : EBB_OK;
 }
@@ -14,6 +16,8 @@ enum ebb_status mem_await_free(struct mem_manager *m, uint32_t s, struct ebb_err
     device_event gone = m->slots[s].gone;
     EBB_TRY(mem_await(m, s, err));
     m->slots[s].gone = 0;
+    if (gone && m->ahead)
+        mem_ahead_awaited(m, s);
     return gone ? m->c.device->table->stream_wait(m->c.device, DEVICE_COMPUTE, gone, err) : EBB_OK;
 }
 

@@ -237,7 +237,9 @@ static bool is_copied(const struct mem_manager *m, uint32_t s)
 
 double mem_victim_make_ns(struct mem_manager *m, uint32_t s)
 {
-    return mem_victim_can_drop(m, s) ? (double)exact_cost(m, s) : INFINITY;
+    double still =
+        m->ahead ? mem_ahead_still_ns(m, s) : 0; /* its bytes are waited for all the same */
+    return mem_victim_can_drop(m, s) ? (double)exact_cost(m, s) + still : INFINITY;
 }
 
 /* Byte-nanoseconds gained per nanosecond that nobody hides. */
@@ -324,7 +326,7 @@ bool mem_victim_drops(struct mem_manager *m, uint32_t s, uint8_t *tier)
         return drops;
     if (m->c.policy->sight != MEM_BLIND && !m->ahead && !is_dead(m, s))
         return !is_copied(m, s);
-    mem_price((double)exact_cost(m, s), swap, &by_copy);
+    mem_price(mem_victim_make_ns(m, s), swap, &by_copy);
     return !by_copy;
 }
 
@@ -369,12 +371,31 @@ static uint64_t hole_after(const struct mem_manager *m, uint32_t s)
     return bytes;
 }
 
+/* Of the whole pool the best that would make the hole, if it is nearly as good as the first. */
+static uint32_t choose_hole(struct mem_manager *m, uint32_t first, uint64_t bytes)
+{
+    double top = hidden_merit(m, first) * NEARLY_AS_GOOD;
+    uint32_t best = first;
+    for (uint32_t i = 0; i < m->pool_count; i++) {
+        uint32_t s = m->pool[i];
+        double merit =
+            hole_after(m, s) >= bytes && mem_victim_has_way(m, s) ? hidden_merit(m, s) : 0;
+        if (merit > top || (merit == top && best != first && s < best)) {
+            top = merit;
+            best = s;
+        }
+    }
+    return best;
+}
+
 /* The policy's choice, unless one of the next few is nearly as good and would make the hole that is
  * needed. */
 uint32_t mem_victim_choose(struct mem_manager *m, uint64_t bytes)
 {
     uint32_t top[NEXT_BEST], count = 0, found = MEM_NONE;
     uint32_t first = choose_open(m);
+    if (first != MEM_NONE && m->ahead && !m->c.takes_first && hole_after(m, first) < bytes)
+        return choose_hole(m, first, bytes);
     /* without staleness merits are costs: the first is taken as it is */
     if (first == MEM_NONE || !m->c.policy->by_stale || m->c.sampling ||
         hole_after(m, first) >= bytes)

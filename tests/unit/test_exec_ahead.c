@@ -176,6 +176,93 @@ TEST(unified__without_a_tier__makes_things_again)
     trace_destroy(t);
 }
 
+/* d is too dear to be made again, and its copies are hidden. a is made for `cost`, `early` ops before a
+ * large one takes the room of both; that one is read until just before a is. */
+static struct trace *dear_and_cheap(uint64_t cost, int early)
+{
+    begin();
+    uint32_t x = op(0, 256, NULL, 0);
+    uint32_t d = op(500000, 1024, &x, 1), b = op(1000, 256, &d, 1);
+    for (int k = 0; k < 30; k++)
+        b = op(1000, 256, &b, 1);
+    uint32_t a = op(cost, 1024, &x, 1);
+    b = op(1000, 256, (uint32_t[]){a, b}, 2);
+    for (int k = 0; k < early; k++)
+        b = op(1000, 256, &b, 1);
+    uint32_t large = op(1000, 2816, &x, 1);
+    for (int k = 0; k < 40; k++)
+        b = op(1000, 256, &b, 1);
+    b = op(1000, 256, (uint32_t[]){b, large}, 2);
+    b = op(1000, 256, (uint32_t[]){a, b}, 2);
+    for (int k = 0; k < 40; k++)
+        b = op(1000, 256, &b, 1);
+    return end(op(1000, 256, (uint32_t[]){d, b}, 2));
+}
+
+/* Out and in take 10,240 ns each. There is time for a to leave and to come back, but no room to come
+ * back to before its reader waits. */
+TEST(unified__a_copy_that_comes_too_late__is_left_for_making_it_again)
+{
+    struct trace *t = dear_and_cheap(1000, 20);
+    struct exec_log log = {0};
+    struct exec_options o = with_host("unified", 3840, 0.1);
+    struct exec_report r = run(t, &o, &log);
+    CHECK_EQ(r.result, EXEC_OK);
+    CHECK(r.swapped_bytes >= 2 * 1024);
+    CHECK(r.device_ns <= r.base_ns + 1000);
+    exec_log_fini(&log);
+    trace_destroy(t);
+}
+
+/* a would not have left when the large one needs its bytes: that costs more than making it again. */
+TEST(unified__what_cannot_leave_in_time__is_not_sent)
+{
+    struct trace *t = dear_and_cheap(3000, 3);
+    struct exec_log log = {0};
+    struct exec_options o = with_host("unified", 3840, 0.1);
+    struct exec_report r = run(t, &o, &log);
+    CHECK_EQ(r.result, EXEC_OK);
+    CHECK(r.swapped_bytes >= 2 * 1024);
+    CHECK(r.device_ns <= r.base_ns + 3000);
+    exec_log_fini(&log);
+    trace_destroy(t);
+}
+
+/* Over any link no slower than what it is made of: making everything again, copying everything. */
+TEST(unified__any_link__is_no_slower_than_one_way_alone)
+{
+    static const struct {
+        const char *name;
+        struct trace_synth synth;
+    } shapes[] = {
+        {"resnet", {.layers = 8}}, {"transformer", {.layers = 6}}, {"unet", {.layers = 3}}};
+    static const struct {
+        const char *policy;
+        unsigned ways;
+    } alone[] = {{"dtr_eq", MEM_DROP}, {"dtr_eq", MEM_DROP | MEM_HOST}, {"belady", MEM_HOST}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        struct trace *t = exec_traces_shape(shapes[s].name, &shapes[s].synth);
+        struct exec_log log = {0};
+        struct exec_options all = {.budget_bytes = UINT64_MAX >> 1};
+        uint64_t peak = run(t, &all, &log).peak_bytes;
+        for (int part = 4; part <= 9; part++)
+            for (double rate = 0.01; rate <= 100; rate *= 10) {
+                struct exec_options o = with_host("unified", peak * (uint64_t)part / 10, rate);
+                o.tier_bytes[DEVICE_HOST] = peak;
+                struct exec_report r = run(t, &o, &log);
+                for (size_t k = 0; k < sizeof alone / sizeof *alone; k++) {
+                    o.policy = mem_policy_find(alone[k].policy);
+                    o.ways = alone[k].ways;
+                    struct exec_report other = run(t, &o, &log);
+                    if (other.result == EXEC_OK)
+                        CHECK(r.result == EXEC_OK && r.device_ns <= other.device_ns);
+                }
+            }
+        exec_log_fini(&log);
+        trace_destroy(t);
+    }
+}
+
 /* A residual network and a transformer over a fast link: faster than the policy that knows nothing of
  * time that is hidden, and than copies alone. */
 TEST(unified__fast_link__is_faster_than_what_it_is_made_of)
