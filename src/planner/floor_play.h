@@ -70,6 +70,8 @@ struct floor_play {
 /* Append a step; index of a RUN is an op. A copy is where copy_tier says. */
 enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index);
 enum ebb_status planner_floor_place(struct floor_play *w, uint32_t storage);
+/* It leaves, whatever lies below. */
+enum ebb_status planner_floor_clear(struct floor_play *w, uint32_t storage);
 /* It is of no use any more, nor is its copy. */
 enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t storage);
 enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t storage);
@@ -92,6 +94,12 @@ bool planner_floor_is_useful(struct floor_play *w, uint32_t storage);
 static inline bool planner_floor_has_copy(const struct floor_play *w, struct plan_ref ref)
 {
     return w->copy[ref.storage] == ref.version + 1;
+}
+
+/* Made again on the way to something else, while a newer version lies below. */
+static inline bool planner_floor_is_old(const struct floor_play *w, uint32_t storage)
+{
+    return w->copy[storage] != FLOOR_OUTDATED && w->copy[storage] > w->version[storage] + 1;
 }
 
 static inline bool planner_floor_have(const struct floor_play *w, struct plan_ref ref)

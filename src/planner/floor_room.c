@@ -69,17 +69,23 @@ enum ebb_status planner_floor_place(struct floor_play *w, uint32_t s)
     return planner_floor_emit(w, PLAN_PLACE, s);
 }
 
+enum ebb_status planner_floor_clear(struct floor_play *w, uint32_t s)
+{
+    w->is_resident[s] = 0;
+    w->sum -= w->g->storages[s].bytes;
+    unlink_resident(w, s);
+    return planner_floor_emit(w, PLAN_DROP, s);
+}
+
 static enum ebb_status drop(struct floor_play *w, uint32_t s)
 {
     const struct plan_storage *st = &w->g->storages[s];
-    if (st->home && w->copy[s] != w->version[s] + 1) { /* the next run finds it at home */
+    if (st->home && w->copy[s] != w->version[s] + 1 &&
+        !planner_floor_is_old(w, s)) { /* the next run finds it at home */
         w->copy[s] = w->version[s] + 1;
         EBB_TRY(planner_floor_emit(w, PLAN_SEND, s));
     }
-    w->is_resident[s] = 0;
-    w->sum -= st->bytes;
-    unlink_resident(w, s);
-    return planner_floor_emit(w, PLAN_DROP, s);
+    return planner_floor_clear(w, s);
 }
 
 enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t s)
@@ -323,7 +329,7 @@ static uint64_t price_of(const struct floor_play *w, uint32_t s, bool *is_copied
 static enum ebb_status send(struct floor_play *w, uint32_t s, double cost_ns)
 {
     w->game->copy_ns += (uint64_t)cost_ns;
-    if (w->copy[s] != w->version[s] + 1) {
+    if (w->copy[s] != w->version[s] + 1 && !planner_floor_is_old(w, s)) {
         w->low_sum[w->copy_tier[s]] += w->copy[s] ? 0 : w->g->storages[s].bytes;
         w->copy[s] = w->version[s] + 1;
         EBB_TRY(planner_floor_emit(w, PLAN_SEND, s));

@@ -164,7 +164,11 @@ static enum ebb_status fetch(struct floor_play *w, const struct plan_node *node,
         struct plan_ref ref = wanted_by(g, node, i);
         if (planner_floor_have(w, ref) || !planner_floor_has_copy(w, ref))
             continue;
-        EBB_TRY(planner_floor_make_room(w, g->storages[ref.storage].bytes, is_done));
+        *is_done = w->pins[ref.storage] == 0;
+        if (*is_done && w->is_resident[ref.storage]) /* an older version, made on the way */
+            EBB_TRY(planner_floor_clear(w, ref.storage));
+        if (*is_done)
+            EBB_TRY(planner_floor_make_room(w, g->storages[ref.storage].bytes, is_done));
         if (!*is_done)
             break;
         EBB_TRY(planner_floor_place(w, ref.storage));
@@ -270,7 +274,9 @@ static void add_bonus(struct floor_play *w, const struct plan_node *node, uint64
         bool is_listed = false;
         for (size_t i = 0; i < w->placing_count; i++)
             is_listed |= w->placing[i] == out.storage;
-        if (is_listed || out.version > 0 || w->is_resident[out.storage] ||
+        bool is_old = w->copy[out.storage] != FLOOR_OUTDATED &&
+                      w->copy[out.storage] > out.version + 1; /* what is read later lies below */
+        if (is_listed || is_old || out.version > 0 || w->is_resident[out.storage] ||
             planner_floor_main_use(w, out.storage) == PLAN_NEVER)
             continue;
         uint64_t less = node->can_skip ? 0 : bytes;

@@ -129,10 +129,12 @@ static bool next_slower(const struct planner_tiers *tiers, struct planner_tiers 
     return most > 0 && fastest > 1e-9;
 }
 
-/* Is the shortest way there and back longer than the whole step? */
+/* Is the shortest way there and back longer than the whole step takes by a plan that is known? */
 static bool is_useless(const struct unified *u, const struct planner_tiers *tiers)
 {
     double least = INFINITY;
+    if (!u->is_found)
+        return false;
     for (uint32_t s = 0; s < u->trace->storage_count; s++)
         for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
             uint64_t bytes = plan_round(u->trace->storages[s].bytes);
