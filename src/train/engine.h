@@ -123,7 +123,7 @@ enum ebb_status train_engine_run(struct train_engine *engine, struct train_progr
 
 /* wishes.warmup_ratio holds no longer: plans are made anew and state moves to its new homes. */
 enum ebb_status train_engine_lift_cap(struct train_engine *engine, struct ebb_error *err);
-/* Asked before the first update: is there a folder in which state may wait meanwhile? */
+/* Asked before the first update: is there a folder, and room in it, where state may wait meanwhile? */
 enum ebb_status train_engine_can_lift(struct train_engine *engine, struct ebb_error *err);
 /* Anonymous memory that its plans may use, in tier 0 and in host memory. */
 uint64_t train_engine_accounted(const struct train_engine *engine);

@@ -1,5 +1,6 @@
 /* leaves.c - bytes of persistent leaves between runs: in, out, and to other homes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -162,11 +163,17 @@ static enum ebb_status spill(struct train_engine *e, int fd, bool is_back, struc
 
 enum ebb_status train_engine_can_lift(struct train_engine *e, struct ebb_error *err)
 {
+    const struct train_program *p = e->programs;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; p && i < p->persistent_count; i++)
+        bytes += p->trace->storages[p->trace->tensors[p->persistent[i]].storage].bytes;
     int fd = ebb_file_unnamed(e->file_path);
     if (fd < 0)
         return cannot_spill(err);
+    errno = bytes ? posix_fallocate(fd, 0, (off_t)bytes) : 0;
+    enum ebb_status status = errno ? cannot_spill(err) : EBB_OK;
     close(fd);
-    return EBB_OK;
+    return status;
 }
 
 enum ebb_status train_engine_lift_cap(struct train_engine *e, struct ebb_error *err)

@@ -330,7 +330,7 @@ static void sweep(uint64_t seed)
 TEST(state_below__obeys_the_oracle)
 {
     uint64_t blocks = ebb_heap_live();
-    for (uint64_t seed = 1; seed <= 60; seed++)
+    for (uint64_t seed = 1; seed <= (test_is_long() ? 600 : 60); seed++)
         sweep(seed);
     CHECK_EQ(ebb_heap_live(), blocks);
     print_message("%zu plans, %zu with the host at work; %zu changed, %zu of them accepted\n",
@@ -406,7 +406,7 @@ TEST(tables_below__obey_the_oracle)
 {
     uint64_t blocks = ebb_heap_live();
     plan_count = below_count = mutant_count = accepted_count = 0;
-    for (uint64_t seed = 1; seed <= 60; seed++)
+    for (uint64_t seed = 1; seed <= (test_is_long() ? 600 : 60); seed++)
         sweep_table(seed);
     CHECK_EQ(ebb_heap_live(), blocks);
     print_message("%zu plans, %zu with the host at work; %zu changed, %zu of them accepted\n",

@@ -274,12 +274,12 @@ static void sweep_seeds(struct trace *(*make)(uint64_t seed, bool has_mutation),
 
 TEST(training_graphs__obey_the_oracle)
 {
-    sweep_seeds(exec_traces_random, 90);
+    sweep_seeds(exec_traces_random, test_is_long() ? 900 : 90);
 }
 
 TEST(nasty_graphs__obey_the_oracle)
 {
-    sweep_seeds(exec_traces_nasty, 120);
+    sweep_seeds(exec_traces_nasty, test_is_long() ? 1200 : 120);
 }
 
 TEST(every_policy__obeys_the_oracle_on_every_shape)

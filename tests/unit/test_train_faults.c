@@ -142,7 +142,8 @@ static struct train_engine_options limited(const struct way *way)
                                      .host_bytes = way->is_file ? 0 : 1 << 20,
                                      .file_bytes = way->is_file ? 1 << 20 : 0,
                                      .link = {.host_rate = 2, .file_rate = 2}};
-    o.budget_bytes = (way->policy ? reference.floor + room / 4 : reference.floor / 2) / 256 * 256;
+    room /= way->is_online ? 8 : 4;
+    o.budget_bytes = (way->policy ? reference.floor + room : reference.floor / 2) / 256 * 256;
     return o;
 }
 
@@ -263,6 +264,25 @@ TEST(disk__full_at_first__is_told)
     CHECK_EQ(two_updates(&o), EBB_EIO);
     CHECK(strstr(err.message, "no room for 1048576 bytes") != NULL);
     no_faults();
+}
+
+/* Where state waits while it moves behind a warm-up: asked before the first update, not behind it. */
+TEST(disk__full_for_state_that_moves__is_told)
+{
+    run_reference(&err);
+    struct train_engine_options o = limited(&ways[2]); /* without a file of its own */
+    struct train_engine *engine = NULL;
+    struct train_program *update = NULL;
+    struct step step = {0};
+    CHECK_OK(train_engine_create(&engine, &o, &err), &err);
+    struct trace *trace = make_step(train_engine_backend(engine), &step, true);
+    CHECK_OK(train_engine_add(engine, trace, &update, &err), &err);
+    CHECK_OK(train_engine_can_lift(engine, &err), &err);
+    atomic_store(&has_no_room, true);
+    CHECK(train_engine_can_lift(engine, &err) != EBB_OK);
+    no_faults();
+    CHECK(strstr(err.message, "No space left") != NULL);
+    train_engine_destroy(engine);
 }
 
 TEST_MAIN()
