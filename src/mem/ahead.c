@@ -312,7 +312,8 @@ static enum ebb_status send_early(struct mem_manager *m, uint32_t s, struct ebb_
         return EBB_OK;
     struct way way = way_by(m, s, tier);
     double until_over = (double)(m->r->clock[m->ahead->over[m->op + 1]] - m->r->clock[m->op]);
-    if (way.reader_waits > 0 || way.room_waits > until_over + fmin(2 * way.out, mem_victim_make_ns(m, s)))
+    if (way.reader_waits > 0 ||
+        way.room_waits > until_over + fmin(2 * way.out, mem_victim_make_ns(m, s)))
         return EBB_OK;
     EBB_TRY(mem_tier_send(m, s, tier, mem_offset(m, 0, slot->segment), err));
     mem_victim_pool(m, s);

@@ -29,7 +29,8 @@ enum ebb_status train_place_find(const char *name, struct train_place *place, st
  * it runs and begins copies before it must. */
 enum way { IN_HOST, IN_FILE, ON_HOST, WAYS, ONLINE_HOST = WAYS, ONLINE_FILE, ALL_WAYS };
 
-/* In the middle of the room; with all state below, in half of what it takes else. */
+/* In a quarter of the room; in an eighth, where copying has to be worth it; with all state below, in half of what it takes
+ * else. */
 static struct train_engine_options with_tier(enum way way)
 {
     bool is_file = way == IN_FILE || way == ONLINE_FILE;
@@ -43,10 +44,10 @@ static struct train_engine_options with_tier(enum way way)
         o.is_online = true;
     }
     o.wishes.hybrid_adam = way == ON_HOST ? TRAIN_OFF : TRAIN_OPEN;
-    o.budget_bytes =
-        (way == ON_HOST ? reference.floor / 2
-                        : reference.floor + (reference.unlimited - reference.floor) / 4) /
-        256 * 256;
+    o.budget_bytes = (way == ON_HOST ? reference.floor / 2
+                                     : reference.floor + (reference.unlimited - reference.floor) /
+                                                             (way >= ONLINE_HOST ? 8 : 4)) /
+                     256 * 256;
     return o;
 }
 
