@@ -57,8 +57,9 @@ static size_t shortened(size_t count)
     return one_of && count > 100 && draw() % (uint64_t)one_of == 0 ? 1 + draw() % count : count;
 }
 
-/* What a transfer that ends early has not done is garbage: whoever takes it for done sees that. The
- * length stays, which files that are read and written directly ask for. */
+/* What a transfer that ends early has not done is as it was, in the file, or garbage, in memory: whoever
+ * takes it for done sees that. Blocks hold bytes of neighbours, who may be read meanwhile. The length
+ * stays, which files that are read and written directly ask for. */
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at)
 {
     size_t most = shortened(count);
@@ -68,8 +69,9 @@ ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at)
         return -1;
     }
     if (most < count && posix_memalign(&cut, 4096, count) == 0) {
+        memset(cut, 0xa5, count);
+        syscall(SYS_pread64, fd, cut, count, at);
         memcpy(cut, bytes, most);
-        memset((char *)cut + most, 0xa5, count - most);
     }
     ssize_t n = syscall(SYS_pwrite64, fd, cut ? cut : bytes, count, at);
     free(cut);
