@@ -440,7 +440,7 @@ static enum ebb_status try_kept(struct unified *u, struct ebb_error *err)
 static bool is_quick_near(const struct unified *u)
 {
     bool thrashes = !u->is_found || exec_overhead(u->report) > THRASHES;
-    return u->trace->op_count <= (thrashes ? SHORT_OPS : UNIFIED_SOME_OPS);
+    return u->trace->op_count <= (thrashes ? SHORT_OPS : SMALL_OPS);
 }
 
 /* Without lower tiers: what a smaller budget makes may be better, and so may what others make. With
