@@ -213,7 +213,7 @@ static const struct ebb_key rows[] = {
     {.path = "resources.slots_per_trial", .kind = EBB_KEY_INT, .preset = "1", .bounds = "> 0", IN_RESOURCES(slots_per_trial),
      .help = "Devices that one trial trains on."},
     {.path = "resources.shm_size", .kind = EBB_KEY_INT, .flags = EBB_KEY_NULLABLE, .bounds = ">= 0", IN_RESOURCES(shm_size),
-     .help = "Upper bound of shared memory in bytes; null: the site's default, 4294967296."},
+     .help = "Upper bound of shared memory in bytes; null: the site's default, 4294967296, and none of its own where the state directory or the checkpoints lie in `/dev/shm`."},
     {.path = "resources.agent_label", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_QUIET | EBB_KEY_OLD, .preset = "", IN_RESOURCES(agent_label),
      .help = "Run only on agents with exactly this label."},
     {.path = "resources.native_parallel", .kind = EBB_KEY_BOOL, .flags = EBB_KEY_QUIET | EBB_KEY_OLD, .preset = "false", IN_RESOURCES(native_parallel),
