@@ -4,7 +4,8 @@
  * The future is the trace, so the time until a storage is read next is known. Its copy out ends
  * behind those that wait for the link; its copy in has to end when it is read, and lies in a calendar
  * of the link in (nanoseconds of fetches per bucket of the step): what finds no room between the two
- * is what the reader waits. All times are sums of op costs: the same decisions on every device. */
+ * is what the reader waits. All times are sums of frozen costs of ops, moves and copies: the same
+ * decisions on every device. */
 #include "mem/manager.h"
 
 #include <math.h>
