@@ -71,11 +71,16 @@ static size_t budget_at(const struct explain_view *v, size_t k)
     return !v->o->budgets.count && v->budget_count == sizeof order / sizeof *order ? order[k] : k;
 }
 
+static bool is_late(const struct explain_view *v)
+{
+    return v->o->seconds > 0 && (double)(ebb_clock_ns() - v->start_ns) * 1e-9 >= v->o->seconds;
+}
+
 /* Keep what was found, unless nobody waits for it any more. */
 static bool keep(struct explain_view *v, size_t p, size_t b, const struct train_prediction *cell)
 {
     pthread_mutex_lock(&v->mutex);
-    bool is_wanted = !v->is_over;
+    bool is_wanted = !v->is_over && !is_late(v);
     if (is_wanted) {
         v->cells[p][b] = *cell;
         v->is_done[p][b] = true;
@@ -123,7 +128,7 @@ static enum ebb_status sweep_in_time(struct explain_view *v, struct ebb_error *e
     int reason = ebb_thread_start(&thread, sweep_beside, v);
     if (reason != 0)
         return ebb_fail(err, EBB_ENOMEM, "no thread for predictions: %s", strerror(reason));
-    while (!is_swept && (double)(ebb_clock_ns() - v->start_ns) * 1e-9 < v->o->seconds) {
+    while (!is_swept && !is_late(v)) {
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
         pthread_mutex_lock(&v->mutex);
         is_swept = v->is_swept;
