@@ -221,8 +221,9 @@ static struct planner_tiers tiers_for(const struct unified *u, double slack, dou
                                       bool has_tiers)
 {
     struct planner_tiers tiers = *u->tiers;
-    if (slack > 0)
-        tiers.bytes[0] = plan_round((uint64_t)((double)tiers.bytes[0] * (1 - slack)));
+    uint64_t part = plan_round((uint64_t)((double)tiers.bytes[0] * (1 - slack)));
+    if (slack > 0 && part < tiers.bytes[0]) /* rounded up it may be more */
+        tiers.bytes[0] = part;
     for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
         struct device_link *both[] = {&tiers.links.out[k], &tiers.links.in[k]};
         tiers.bytes[k] = has_tiers ? tiers.bytes[k] : 0;
