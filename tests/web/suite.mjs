@@ -42,7 +42,7 @@ test("the page is small and soon drawn", async () => {
     await page.goto("about:blank");
     await page.goto(base);
     await page.waitForSelector("h1");
-    times.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime));
+    times.push(await page.waitForFunction(() => (performance.getEntriesByName("first-contentful-paint")[0] || {}).startTime).then((t) => t.jsonValue()));
     if (i === 0) {
       await page.waitForLoadState("networkidle");
       page.off("response", count);
@@ -142,6 +142,8 @@ test("an experiment: every tab", async () => {
   check((await page.locator(".hbars dt").count()) === 3, "importance of three");
   await press("Clear ranges");
   await page.getByLabel("after batches").fill("10"); // trials validate at their end: nothing there
+  await page.waitForTimeout(600); // the ranges have left the address meanwhile
+  check((await page.getByLabel("after batches").inputValue()) === "10", "what is typed stays");
   await page.keyboard.press("Tab");
   await until(async () => (await page.getByRole("region", { name: "trials in the chosen ranges" }).locator("tbody tr td:nth-child(3)").allTextContents()).every((v) => v === "–"), "no validation after 10 batches");
   check(page.url().includes("at=10"), "the address: " + page.url());

@@ -256,9 +256,11 @@ function Importance({ id, asked }) {
 
 // Which metric, and after how many batches: empty is the best (the searched one) or latest (another) of each trial.
 function Controls({ id, q, set, size }) {
-  const names = useData(`/experiments/${id}/metric-names`).data;
+  const names = useData(`/experiments/${id}/metric-names`).data, at = useRef(null);
+  // The address says what stands there, but not while it is typed: this is drawn again whenever a trial has news.
+  useEffect(() => { if (at.current !== document.activeElement) at.current.value = q.at || ""; }, [q.at]);
   return html`<span class="toolbar"><label class="inline">Metric <select value=${q.kind === "training" ? "" : q.metric || ""} onChange=${(e) => set({ metric: e.target.value, kind: "" })}><option value="">${names ? names.searcher_metric + " (searched)" : "…"}</option>${names && names.validation.map((n) => html`<option key=${n} value=${n}>${n}</option>`)}</select></label>
-    <label class="inline">after <input type="number" min=${size} step=${size} placeholder=${q.metric && q.kind !== "training" ? "the latest" : "the best"} style=${{ width: "7.5em" }} value=${q.at || ""} onChange=${(e) => set({ at: e.target.value })} /> batches</label></span>`;
+    <label class="inline">after <input type="number" min=${size} step=${size} placeholder=${q.metric && q.kind !== "training" ? "the latest" : "the best"} style=${{ width: "7.5em" }} ref=${at} onChange=${(e) => set({ at: e.target.value })} /> batches</label></span>`;
 }
 
 // Ranges as the address has them: "name:0.25:1", parts of an axis.
