@@ -236,15 +236,10 @@ void mem_ahead_late(struct mem_manager *m, uint32_t s)
 
 /* ---- the way back ----------------------------------------------------------------------------- */
 
-static uint8_t copy_tier(const struct mem_manager *m, uint32_t s)
-{
-    return m->slots[s].has_copy >> DEVICE_HOST & 1 ? DEVICE_HOST : DEVICE_FILE;
-}
-
 /* Until it is there, when its copy in begins now. */
 static double arrival_ns(const struct mem_manager *m, uint32_t s)
 {
-    uint8_t tier = copy_tier(m, s);
+    uint8_t tier = mem_copy_tier(m, s);
     double begin = fmax(m->ahead->in_free[tier], m->ahead->still[s]);
     return fmax(begin - now_of(m), 0) + mem_copy_ns(&m->c.links->in[tier], mem_bytes(m, s));
 }
@@ -265,7 +260,7 @@ static double again_ns(struct mem_manager *m, uint32_t s, double most)
         uint32_t at = m->walk[--depth];
         const struct plan_node *maker = &m->r->nodes[plan_version_of(m->r, at, 0)->maker];
         if (at != s && m->slots[at].has_copy) {
-            ns += mem_copy_ns(&m->c.links->in[copy_tier(m, at)], mem_bytes(m, at));
+            ns += mem_copy_ns(&m->c.links->in[mem_copy_tier(m, at)], mem_bytes(m, at));
             continue;
         }
         ns += (double)m->cost[at];
@@ -342,7 +337,7 @@ static int64_t room_behind(const struct mem_manager *m, uint32_t k, int64_t room
 /* Is the link in free before the next op ends? More would be in the way of what is wanted at once. */
 static bool is_idle(const struct mem_manager *m, uint32_t s)
 {
-    uint8_t tier = copy_tier(m, s);
+    uint8_t tier = mem_copy_tier(m, s);
     double queue = m->ahead->in_free[tier] - now_of(m);
     return queue <= (double)(m->r->clock[m->done + 1] - m->r->clock[m->done]) +
                         mem_copy_ns(&m->c.links->in[tier], mem_bytes(m, s));

@@ -62,6 +62,12 @@ void mem_ahead_awaited(struct mem_manager *m, uint32_t storage); /* compute wait
 enum ebb_status mem_gather(struct mem_manager *m, uint64_t bytes, bool *is_done,
                            struct ebb_error *err);
 
+/* From where its copy comes back: the host is the faster one. */
+static inline uint8_t mem_copy_tier(const struct mem_manager *m, uint32_t storage)
+{
+    return m->slots[storage].has_copy >> DEVICE_HOST & 1 ? DEVICE_HOST : DEVICE_FILE;
+}
+
 /* room.c */
 enum ebb_status mem_room_release(struct mem_manager *m, uint32_t storage, bool is_victim,
                                  struct ebb_error *err); /* it leaves tier 0 */

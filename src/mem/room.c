@@ -266,7 +266,7 @@ static enum ebb_status take_place(struct mem_manager *m, uint32_t s, struct ebb_
 enum ebb_status mem_room_fetch(struct mem_manager *m, uint32_t s, struct ebb_error *err)
 {
     struct mem_slot *slot = &m->slots[s];
-    uint8_t tier = slot->has_copy >> DEVICE_HOST & 1 ? DEVICE_HOST : DEVICE_FILE;
+    uint8_t tier = mem_copy_tier(m, s);
     EBB_TRY(take_place(m, s, err));
     EBB_TRY(mem_tier_fetch(m, s, tier, mem_offset(m, 0, slot->segment), err));
     EBB_TRY(arrive(m, s, err));
