@@ -139,6 +139,14 @@ test("an experiment: every tab", async () => {
   await page.getByLabel("greatest momentum").fill("0.5");
   await page.keyboard.press("Tab");
   await until(async () => !(await page.locator(".card-head .note").first().textContent()).startsWith("12"), "a range by numbers");
+  await page.getByLabel("greatest momentum").fill("0.4");
+  const axis = () => page.locator("details.menu label", { hasText: "learning_rate" }).locator("input").evaluate((e) => e.click()); // drawn again, and nothing left
+  const fields = page.getByLabel(/^greatest /), count = await fields.count();
+  await axis();
+  await until(async () => (await fields.count()) === count - 1, "an axis less");
+  await axis();
+  await until(async () => (await fields.count()) === count, "and again");
+  check((await page.getByLabel("greatest momentum").inputValue()) === "0.4", "a number that is typed stays");
   check((await page.locator(".hbars dt").count()) === 3, "importance of three");
   await press("Clear ranges");
   await page.getByLabel("after batches").fill("10"); // trials validate at their end: nothing there

@@ -1,6 +1,6 @@
 // explore.js - all trials of an experiment at once: parallel coordinates with brushes, scatter plots, heat map, importance.
 import { html, useState, useMemo, useRef, useEffect } from "./preact.js";
-import { useData, useQuery, go, link, listOf, fmt, short, num, own, Failed } from "./ui.js";
+import { useData, useQuery, go, link, listOf, fmt, short, num, own, Failed, Typed } from "./ui.js";
 import * as api from "./api.js";
 import { Canvas, TableOf, axisOf, scaleColour, scaleRgb, useTheme } from "./chart.js";
 import { raster, rgb } from "./raster.js";
@@ -150,8 +150,8 @@ function Parallel({ data, space, names, brushes, setBrushes, kept, quiet }) {
       <${Canvas} height=${360} draw=${draw} deps=${[axes, brushes, kept, quiet]} label=${`parallel coordinates of ${data.trials.length} trials over ${axes.map((a) => a.label).join(", ")}; ${kept.size} are in the chosen ranges`} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} style=${{ touchAction: "none", cursor: "crosshair" }} /></div></div>
     <p class="scale" key=${theme}><span>best ${data.metric}</span><i style=${{ background: `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((t) => scaleColour(t)).join(", ")})` }}></i><span>worst</span><span class="note">Drag along an axis to keep a range; click it to let go.</span></p>
     <details><summary>Ranges by numbers</summary><div class="toolbar">${axes.filter((a) => !a.isText).map((a) => html`<fieldset key=${a.name} style=${{ border: 0, padding: 0, margin: 0 }}><legend class="note">${a.label}</legend>
-      <input type="number" step="any" style=${{ width: "8em" }} aria-label=${"least " + a.label} placeholder=${fmt(a.low)} value=${bounds(a)[0]} onChange=${(e) => bound(a, 0, e.target.value)} />
-      <input type="number" step="any" style=${{ width: "8em" }} aria-label=${"greatest " + a.label} placeholder=${fmt(a.high)} value=${bounds(a)[1]} onChange=${(e) => bound(a, 1, e.target.value)} /></fieldset>`)}</div></details>
+      <${Typed} type="number" step="any" style=${{ width: "8em" }} aria-label=${"least " + a.label} placeholder=${fmt(a.low)} value=${bounds(a)[0]} onTake=${(v) => bound(a, 0, v)} />
+      <${Typed} type="number" step="any" style=${{ width: "8em" }} aria-label=${"greatest " + a.label} placeholder=${fmt(a.high)} value=${bounds(a)[1]} onTake=${(v) => bound(a, 1, v)} /></fieldset>`)}</div></details>
   </div>`;
 }
 
@@ -256,11 +256,9 @@ function Importance({ id, asked }) {
 
 // Which metric, and after how many batches: empty is the best (the searched one) or latest (another) of each trial.
 function Controls({ id, q, set, size }) {
-  const names = useData(`/experiments/${id}/metric-names`).data, at = useRef(null);
-  // The address says what stands there, but not while it is typed: this is drawn again whenever a trial has news.
-  useEffect(() => { if (at.current !== document.activeElement) at.current.value = q.at || ""; }, [q.at]);
+  const names = useData(`/experiments/${id}/metric-names`).data;
   return html`<span class="toolbar"><label class="inline">Metric <select value=${q.kind === "training" ? "" : q.metric || ""} onChange=${(e) => set({ metric: e.target.value, kind: "" })}><option value="">${names ? names.searcher_metric + " (searched)" : "…"}</option>${names && names.validation.map((n) => html`<option key=${n} value=${n}>${n}</option>`)}</select></label>
-    <label class="inline">after <input type="number" min=${size} step=${size} placeholder=${q.metric && q.kind !== "training" ? "the latest" : "the best"} style=${{ width: "7.5em" }} ref=${at} onChange=${(e) => set({ at: e.target.value })} /> batches</label></span>`;
+    <label class="inline">after <${Typed} type="number" min=${size} step=${size} placeholder=${q.metric && q.kind !== "training" ? "the latest" : "the best"} style=${{ width: "7.5em" }} value=${q.at || ""} onTake=${(v) => set({ at: v })} /> batches</label></span>`;
 }
 
 // Ranges as the address has them: "name:0.25:1", parts of an axis.

@@ -188,6 +188,13 @@ export function Pager({ offset, limit, total, onMove }) {
   <button disabled=${offset + limit >= total} onClick=${() => onMove(offset + limit)}>Next</button></span>`}</div>`;
 }
 
+// A field that is taken when it is left. The page is drawn again whenever there is news: what is being typed stays.
+export function Typed({ value, onTake, ...more }) {
+  const at = useRef(null), show = () => { at.current.value = value ?? ""; };
+  useEffect(() => { if (at.current !== document.activeElement) show(); }, [value]);
+  return html`<input ...${more} ref=${at} onChange=${(e) => onTake(e.target.value)} onBlur=${show} />`;
+}
+
 export function Labels({ labels, onAdd, onRemove, onPick, canEdit }) {
   const [adding, setAdding] = useState(false);
   const add = (e) => {
