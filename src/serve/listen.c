@@ -323,6 +323,22 @@ static void turn_away(int fd)
     close(fd);
 }
 
+/* When all places are taken, that stranger goes who has had one for longest: whoever comes has time to say
+ * who he is. False: everybody is known. */
+static bool make_place(struct serve *s)
+{
+    struct serve_conn *first = NULL;
+    for (size_t i = 0; i < s->conn_count; i++) {
+        struct serve_conn *c = s->conns[i];
+        bool is_stranger = c->is_tcp && c->user == NULL && !c->wire.is_broken;
+        if (is_stranger && (first == NULL || c->number < first->number))
+            first = c;
+    }
+    if (first != NULL)
+        first->wire.is_broken = true; /* closed with this turn */
+    return first != NULL;
+}
+
 void serve_listener_accept(struct serve *s)
 {
     struct serve_listener *l = s->listener;
@@ -332,7 +348,7 @@ void serve_listener_accept(struct serve *s)
         int one = 1, fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return;
-        if (s->tcp_count >= SERVE_TCP_MAX) {
+        if (s->tcp_count >= SERVE_TCP_MAX && !make_place(s)) {
             turn_away(fd);
             continue;
         }

@@ -848,6 +848,8 @@ TEST(thousand_idle_connections__keep_the_socket_free)
     while (waitpid(pid, &status, WNOHANG) == 0)
         exp_master_turn(f.m, 5);
     CHECK_EQ(WEXITSTATUS(status), 0);
+    expect("strangers lock nobody out", 200, "GET /api/v1/me",
+           HOST "Authorization: Bearer ~T\r\n", "");
     for (size_t i = 0; i < 1000; i++)
         close(fds[i]);
     for (int i = 0; i < 50; i++)
