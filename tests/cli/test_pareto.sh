@@ -170,8 +170,8 @@ contains out "no repetition within 0.001 s, killed (after 2 retries)"
 file again.json '"report_errors": true,' "{\"type\": \"dtr\", \"kind\": \"fixed\", \"memory_budget\": -1, \"n_reps\": 300, $small}"
 sed -i 's/"extra_params": {/&"retry_on_error": true, "attempt_timeout": 60, /' again.json
 "$ebb" pareto again.json -o again --json >again.out 2>/dev/null &
-harness=$!
-for ((n = 0; n < 600; n++)); do # the baseline has no retries: wait for the next child
+harness=$! child=
+for ((n = 0; n < 4000; n++)); do # the baseline has no retries: wait for the next child
     [ "$(find again/trials -name rows.csv 2>/dev/null | wc -l)" = 1 ] && child=$(pgrep -P $harness) && break
     sleep 0.02
 done
