@@ -205,7 +205,7 @@ def matrix(ebb, name, path, budgets, host):
     add(f"op by op {budgets[2]}", "--profile", "op.profile", "--budget", budgets[2])
     for budget in host:
         add(f"{budget} and 4 GiB of host memory", "--budget", budget, "--host", "4GiB")
-    for policy in ("dtr_eq", "belady", "capuchin"):
+    for policy in ("dtr_eq", "belady", "capuchin", "unified"):
         add(f"{policy} {host[0]}, host", "--policy", policy, "--budget", host[0], "--host", "4GiB")
     same(name, rows)
 
