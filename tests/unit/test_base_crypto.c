@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/crypto.h"
+#include "base/rng.h"
 
 /* FIPS 180-4 examples, added in pieces. */
 static void check_hash(const char *data, size_t bytes, size_t piece, const char *want)
@@ -151,6 +152,40 @@ TEST(md5_hmac_and_rs256__are_what_others_compute)
                             &signature, &err),
              EBB_EINPUT);
     ebb_str_fini(&signature);
+}
+
+/* Lengths around the borders of blocks and of pieces, and any; each lane its own message. */
+TEST(md5_lanes__are_what_libcrypto_computes)
+{
+    enum { MOST = 9000 };
+    static uint8_t messages[EBB_MD5_LANES][MOST];
+    uint64_t state = 5;
+    struct ebb_error err;
+    for (size_t i = 0; i < sizeof messages; i++)
+        messages[i / MOST][i % MOST] = (uint8_t)ebb_splitmix64(&state);
+    for (size_t round = 0; round < 600; round++) {
+        size_t length = round < 200 ? round : ebb_splitmix64(&state) % MOST, at = 0;
+        struct ebb_md5_lanes h;
+        uint8_t sums[EBB_MD5_LANES][16], one[16];
+        ebb_md5_lanes_init(&h);
+        while (at < length) {
+            size_t n = 64 * (1 + ebb_splitmix64(&state) % 40);
+            const uint8_t *data[EBB_MD5_LANES];
+            n = n < length - at ? n : length - at;
+            for (size_t lane = 0; lane < EBB_MD5_LANES; lane++)
+                data[lane] = messages[lane] + at;
+            ebb_md5_lanes_add(&h, data, n);
+            at += n;
+        }
+        ebb_md5_lanes_end(&h, sums);
+        for (size_t lane = 0; lane < EBB_MD5_LANES; lane++) {
+            struct ebb_md5 md5;
+            ebb_md5_init(&md5);
+            ebb_md5_add(&md5, messages[lane], length);
+            CHECK_OK(ebb_md5_bytes(&md5, one, &err), &err);
+            CHECK(memcmp(sums[lane], one, 16) == 0);
+        }
+    }
 }
 
 TEST_MAIN()

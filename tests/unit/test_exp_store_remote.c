@@ -9,6 +9,7 @@
 
 #include "base/crypto.h"
 #include "base/file.h"
+#include "base/rng.h"
 #include "exp/store/aws.h"
 #include "exp/store/http.h"
 #include "exp/store/journal.h"
@@ -219,6 +220,58 @@ TEST(large_files__go_in_at_most_ten_thousand_parts)
     CHECK_EQ(parts(((int64_t)8 << 20) + 1), (int64_t)8 << 20);
     int64_t most = (int64_t)5 << 40; /* the largest object there may be */
     CHECK(parts(most) % (1 << 20) == 0 && (most + parts(most) - 1) / parts(most) <= 10000);
+}
+
+/* Side by side or alone, the last one shorter, parts in between sent before: each is its own sums. */
+TEST(sums_of_parts__are_those_of_their_bytes)
+{
+    enum { BYTES = (32 << 20) + 12345 };
+    static const size_t wants[][4] = {{0, 1, 3, 4}, {0, 2, 4}, {1, 4}, {4}, {2}};
+    static const size_t counts[] = {4, 3, 2, 1, 1};
+    struct exp_storage s = {.kind = EXP_STORAGE_S3, .bucket = "b", .endpoint_url = "http://x"};
+    struct ebb_error err;
+    struct exp_remote r = {0};
+    struct exp_store *store = NULL;
+    uint8_t *bytes = malloc(BYTES), md5[16];
+    uint64_t state = 3;
+    FILE *file = tmpfile();
+    CHECK(bytes != NULL && file != NULL);
+    for (size_t i = 0; i < BYTES; i++)
+        bytes[i] = (uint8_t)(i % 8 == 0 ? ebb_splitmix64(&state) : bytes[i - 1] + i);
+    CHECK_EQ(fwrite(bytes, 1, BYTES, file), BYTES);
+    CHECK_EQ(fflush(file), 0);
+    CHECK_OK(exp_store_open(&s, 0, NULL, &store, &err), &err);
+    r.store = store;
+    struct exp_remote_file f = {.uuid = "u", .path = "p", .fd = fileno(file), .bytes = BYTES};
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        struct exp_sums sums[4] = {0};
+        CHECK_OK(exp_store_s3.remote->sum_parts(&r, &f, wants[k], counts[k], sums, &err), &err);
+        for (size_t i = 0; i < counts[k]; i++) {
+            size_t at = wants[k][i] << 23, n = BYTES - at < 1 << 23 ? BYTES - at : 1 << 23;
+            struct ebb_md5 one;
+            struct ebb_sha256 sha;
+            struct ebb_str base64 = {0};
+            char hex[33], sha256[EBB_SHA256_TEXT];
+            ebb_md5_init(&one);
+            ebb_md5_add(&one, bytes + at, n);
+            CHECK_OK(ebb_md5_bytes(&one, md5, &err), &err);
+            ebb_sha256_init(&sha);
+            ebb_sha256_add(&sha, bytes + at, n);
+            CHECK_OK(ebb_sha256_text(&sha, sha256, &err), &err);
+            ebb_hex(md5, 16, hex);
+            ebb_base64_add(&base64, md5, 16);
+            CHECK_STR(sums[i].md5_hex, hex);
+            CHECK_STR(sums[i].md5, ebb_str_c(&base64));
+            CHECK_STR(sums[i].sha256, sha256);
+            ebb_str_fini(&base64);
+        }
+    }
+    CHECK_EQ(ftruncate(fileno(file), BYTES - 1), 0);
+    struct exp_sums sums[4];
+    CHECK_EQ(exp_store_s3.remote->sum_parts(&r, &f, wants[0], 4, sums, &err), EBB_EIO);
+    fclose(file);
+    exp_store_close(store);
+    free(bytes);
 }
 
 TEST(names__are_as_long_as_keys_with_prefix_and_uuid_may_be)

@@ -2,8 +2,7 @@
 #ifndef EBB_EXP_STORE_DRIVER_H
 #define EBB_EXP_STORE_DRIVER_H
 
-#include <semaphore.h>
-
+#include "base/crypto.h"
 #include "exp/store/http.h"
 #include "exp/store/journal.h"
 #include "exp/store/net.h"
@@ -43,7 +42,10 @@ struct exp_remote { /* a piece of work with one store; several threads share it 
     struct exp_http *http;
     struct exp_store_watch *watch;
     struct exp_journal *journal; /* uploads only */
-    sem_t *ways;                 /* parts on the way at a time: taken while one is sent; or NULL */
+};
+
+struct exp_sums { /* of a body; "" where the driver needs none */
+    char md5[32], md5_hex[33], sha256[EBB_SHA256_TEXT];
 };
 
 struct exp_remote_file {
@@ -71,9 +73,13 @@ struct exp_remote_driver {
     int64_t (*part_bytes)(int64_t bytes);
     enum ebb_status (*begin_parts)(struct exp_remote *r, const struct exp_remote_file *f,
                                    char id[EXP_UPLOAD_ID], struct ebb_error *err);
+    /* What proves some of them, at most EBB_MD5_LANES: called before they are sent. */
+    enum ebb_status (*sum_parts)(struct exp_remote *r, const struct exp_remote_file *f,
+                                 const size_t *parts, size_t count, struct exp_sums *sums,
+                                 struct ebb_error *err);
     enum ebb_status (*put_part)(struct exp_remote *r, const struct exp_remote_file *f,
-                                const char *id, size_t part, char etag[EXP_ETAG],
-                                struct ebb_error *err);
+                                const char *id, size_t part, const struct exp_sums *sums,
+                                char etag[EXP_ETAG], struct ebb_error *err);
     enum ebb_status (*finish_parts)(struct exp_remote *r, const struct exp_remote_file *f,
                                     const char *id, size_t parts, struct ebb_error *err);
     /* bytes < 0: to the end. EBB_EIO: it is not there. */

@@ -18,7 +18,7 @@
 #define WAYS_FILES 8 /* at a time */
 #define SMALL_BYTES ((int64_t)8 << 20)
 #define WAYS_PARTS 4
-#define THREADS_PARTS 6 /* two hash their next part while four are on the way */
+#define PARTS_AHEAD (2 * EBB_MD5_LANES) /* whose sums wait for a way */
 
 /* ---- work that several threads share ---- */
 
@@ -31,7 +31,10 @@ struct batch {
     const struct exp_remote_file *file; /* or the parts of this one */
     const char *id;
     const size_t *parts;
+    struct exp_sums *sums; /* of the first `summed` of them; the first `begun` are on their way */
+    size_t count, summed, begun;
     pthread_mutex_t lock;
+    pthread_cond_t changed;
     enum ebb_status status; /* the first that is not EBB_OK, with its err */
     struct ebb_error err;
 };
@@ -52,6 +55,7 @@ static void note(struct batch *b, enum ebb_status status, const struct ebb_error
     if (b->status == EBB_OK) {
         b->status = status;
         b->err = *why;
+        pthread_cond_broadcast(&b->changed);
     }
     pthread_mutex_unlock(&b->lock);
 }
@@ -62,18 +66,19 @@ static void count_sent(struct exp_remote *r, int64_t bytes)
         atomic_fetch_add(&r->watch->bytes, bytes);
 }
 
-static enum ebb_status run(struct batch *b, int ways, size_t count,
-                           void (*one)(void *context, size_t i), struct ebb_error *err)
+static void begin(struct batch *b)
 {
     pthread_mutex_init(&b->lock, NULL);
-    enum ebb_status status = ebb_parallel(ways, count, one, b, err);
+    pthread_cond_init(&b->changed, NULL);
+}
+
+static enum ebb_status end(struct batch *b, struct ebb_error *err)
+{
+    pthread_cond_destroy(&b->changed);
     pthread_mutex_destroy(&b->lock);
-    if (status == EBB_OK && b->status != EBB_OK) {
-        status = b->status;
-        if (err != NULL)
-            *err = b->err;
-    }
-    return status;
+    if (b->status != EBB_OK && err != NULL)
+        *err = b->err;
+    return b->status;
 }
 
 /* ---- whole files ---- */
@@ -155,20 +160,81 @@ static int64_t bytes_of_part(const struct exp_remote *r, const struct exp_remote
     return left < size ? left : size;
 }
 
+/* A thread of its own sums parts side by side, ahead of those that send them: as many at once as
+ * went before, so the first is soon on its way. */
+static void *sum_parts(void *context)
+{
+    struct batch *b = context;
+    struct ebb_error why;
+    for (size_t at = 0, n; at < b->count; at += n) {
+        n = at < 1 ? 1 : at < EBB_MD5_LANES ? at : EBB_MD5_LANES;
+        n = n < b->count - at ? n : b->count - at;
+        pthread_mutex_lock(&b->lock);
+        while (b->status == EBB_OK && at >= b->begun + PARTS_AHEAD)
+            pthread_cond_wait(&b->changed, &b->lock);
+        bool is_failed = b->status != EBB_OK;
+        pthread_mutex_unlock(&b->lock);
+        if (is_failed)
+            break;
+        note(b,
+             b->r->store->driver->remote->sum_parts(b->r, b->file, b->parts + at, n, b->sums + at,
+                                                    &why),
+             &why);
+        pthread_mutex_lock(&b->lock);
+        b->summed = at + n;
+        pthread_cond_broadcast(&b->changed);
+        pthread_mutex_unlock(&b->lock);
+    }
+    return NULL;
+}
+
+/* False: some part has failed. */
+static bool wait_for_sums(struct batch *b, size_t i)
+{
+    pthread_mutex_lock(&b->lock);
+    b->begun++;
+    pthread_cond_broadcast(&b->changed);
+    while (b->status == EBB_OK && b->summed <= i)
+        pthread_cond_wait(&b->changed, &b->lock);
+    bool is_good = b->status == EBB_OK;
+    pthread_mutex_unlock(&b->lock);
+    return is_good;
+}
+
 static void put_part(void *context, size_t i)
 {
     struct batch *b = context;
     struct ebb_error why;
     char etag[EXP_ETAG];
     size_t part = b->parts[i];
-    if (is_over(b))
+    if (!wait_for_sums(b, i))
         return;
     enum ebb_status status =
-        b->r->store->driver->remote->put_part(b->r, b->file, b->id, part, etag, &why);
+        b->r->store->driver->remote->put_part(b->r, b->file, b->id, part, &b->sums[i], etag, &why);
     EBB_THEN(status, exp_journal_part_done(b->r->journal, b->file->path, part, etag, &why));
     if (status == EBB_OK)
         count_sent(b->r, bytes_of_part(b->r, b->file, part));
     note(b, status, &why);
+}
+
+static enum ebb_status put_summed(struct batch *b, struct ebb_error *err)
+{
+    struct ebb_error why;
+    pthread_t hasher;
+    b->sums = ebb_calloc(b->count + 1, sizeof *b->sums);
+    if (b->sums == NULL)
+        return ebb_no_memory(err, b->count * sizeof *b->sums);
+    begin(b);
+    int failed = ebb_thread_start(&hasher, sum_parts, b);
+    if (failed != 0) {
+        ebb_fail(&why, EBB_EIO, "cannot start a thread: %s", strerror(failed));
+        note(b, EBB_EIO, &why);
+    } else {
+        note(b, ebb_parallel(WAYS_PARTS, b->count, put_part, b, &why), &why);
+        pthread_join(hasher, NULL);
+    }
+    ebb_free(b->sums);
+    return end(b, err);
 }
 
 static enum ebb_status put_missing(struct batch *b, const struct exp_remote_file *f, const char *id,
@@ -183,13 +249,8 @@ static enum ebb_status put_missing(struct batch *b, const struct exp_remote_file
             count_sent(b->r, bytes_of_part(b->r, f, i));
         else
             missing[count++] = i;
-    struct exp_remote r = *b->r;
-    sem_t ways;
-    sem_init(&ways, 0, WAYS_PARTS);
-    r.ways = &ways;
-    struct batch inner = {.r = &r, .file = f, .id = id, .parts = missing};
-    enum ebb_status status = run(&inner, THREADS_PARTS, count, put_part, err);
-    sem_destroy(&ways);
+    struct batch inner = {.r = b->r, .file = f, .id = id, .parts = missing, .count = count};
+    enum ebb_status status = put_summed(&inner, err);
     ebb_free(missing);
     return status;
 }
@@ -270,7 +331,10 @@ static enum ebb_status put_files(struct batch *b, size_t *files, struct ebb_erro
             files[count++] = i;
     }
     b->files = files;
-    EBB_TRY(run(b, WAYS_FILES, count, put_one, err));
+    begin(b);
+    struct ebb_error why;
+    note(b, ebb_parallel(WAYS_FILES, count, put_one, b, &why), &why);
+    EBB_TRY(end(b, err));
     for (size_t i = 0; i < b->tree->count; i++) {
         const struct exp_tree_entry *e = &b->tree->entries[i];
         if (!is_large(b->r, e) || is_last(e->path))

@@ -4,6 +4,7 @@
  * certificate then: path-style). The region is learned from the server's redirects. Under http the
  * SHA-256 of every body is signed; under https the connection protects it, and Content-MD5 proves
  * that the server received what was read. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -357,58 +358,74 @@ static void finish(struct call *c)
 
 /* ---- sums of bodies ---- */
 
-struct sums {
-    char md5[32], md5_hex[33], sha256[EBB_SHA256_TEXT];
-};
+static enum ebb_status name_md5(const uint8_t md5[16], struct exp_sums *sums, struct ebb_error *err)
+{
+    struct ebb_str text = {0};
+    ebb_hex(md5, 16, sums->md5_hex);
+    ebb_base64_add(&text, md5, 16);
+    snprintf(sums->md5, sizeof sums->md5, "%s", ebb_str_c(&text));
+    enum ebb_status status = ebb_str_status(&text, err);
+    ebb_str_fini(&text);
+    return status;
+}
 
-static enum ebb_status end_sums(struct ebb_md5 *md5, struct ebb_sha256 *sha, struct sums *sums,
+static enum ebb_status end_sums(struct ebb_md5 *md5, struct ebb_sha256 *sha, struct exp_sums *sums,
                                 struct ebb_error *err)
 {
     uint8_t bytes[16];
-    struct ebb_str text = {0};
     enum ebb_status status = ebb_md5_bytes(md5, bytes, err);
     enum ebb_status other = ebb_sha256_text(sha, sums->sha256, err);
-    if (status == EBB_OK && other == EBB_OK) {
-        ebb_hex(bytes, 16, sums->md5_hex);
-        ebb_base64_add(&text, bytes, 16);
-        snprintf(sums->md5, sizeof sums->md5, "%s", ebb_str_c(&text));
-        status = ebb_str_status(&text, err);
-    }
-    ebb_str_fini(&text);
+    EBB_THEN(status, name_md5(bytes, sums, err));
     return status != EBB_OK ? status : other;
 }
 
-static enum ebb_status sum_file(const struct exp_store *s, int fd, int64_t offset, int64_t bytes,
-                                struct sums *sums, struct ebb_error *err)
+/* The connection does not protect bodies: their SHA-256 is signed. */
+static bool is_open(const struct exp_store *s)
+{
+    return s->endpoint != NULL && strncmp(s->endpoint, "https", 5) != 0;
+}
+
+static enum ebb_status read_whole(int fd, uint8_t *to, size_t bytes, int64_t at,
+                                  struct ebb_error *err)
+{
+    for (size_t have = 0; have < bytes;) {
+        ssize_t got = pread(fd, to + have, bytes - have, at + (int64_t)have);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return ebb_fail(err, EBB_EIO, "the staged copy cannot be read");
+        have += (size_t)got;
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status sum_file(int fd, int64_t offset, int64_t bytes, bool wants_sha256,
+                                struct exp_sums *sums, struct ebb_error *err)
 {
     static const size_t piece = (size_t)256 << 10;
-    bool is_open = s->endpoint != NULL && strncmp(s->endpoint, "https", 5) != 0;
     struct ebb_md5 md5;
     struct ebb_sha256 sha;
     enum ebb_status status = EBB_OK;
-    char *buffer = ebb_alloc(piece);
+    uint8_t *buffer = ebb_alloc(piece);
     if (buffer == NULL)
         return ebb_no_memory(err, piece);
     ebb_md5_init(&md5);
     ebb_sha256_init(&sha);
     for (int64_t at = 0; status == EBB_OK && at < bytes;) {
         size_t n = bytes - at < (int64_t)piece ? (size_t)(bytes - at) : piece;
-        ssize_t got = pread(fd, buffer, n, offset + at);
-        if (got <= 0) {
-            status = ebb_fail(err, EBB_EIO, "the staged copy cannot be read");
-            break;
-        }
-        ebb_md5_add(&md5, buffer, (size_t)got);
-        if (is_open)
-            ebb_sha256_add(&sha, buffer, (size_t)got);
-        at += got;
+        status = read_whole(fd, buffer, n, offset + at, err);
+        if (status == EBB_OK)
+            ebb_md5_add(&md5, buffer, n);
+        if (status == EBB_OK && wants_sha256)
+            ebb_sha256_add(&sha, buffer, n);
+        at += (int64_t)n;
     }
     ebb_free(buffer);
     enum ebb_status ended = end_sums(&md5, &sha, sums, status == EBB_OK ? err : NULL);
     return status != EBB_OK ? status : ended;
 }
 
-static enum ebb_status sum_text(const struct ebb_str *text, struct sums *sums,
+static enum ebb_status sum_text(const struct ebb_str *text, struct exp_sums *sums,
                                 struct ebb_error *err)
 {
     struct ebb_md5 md5;
@@ -431,13 +448,11 @@ static enum ebb_status key_of(const char *uuid, const char *path, struct ebb_str
 }
 
 static enum ebb_status send(struct exp_remote *r, const struct exp_remote_file *f,
-                            const char *query, int64_t offset, int64_t bytes, char etag[EXP_ETAG],
-                            struct ebb_error *err)
+                            const char *query, int64_t offset, int64_t bytes,
+                            const struct exp_sums *sums, char etag[EXP_ETAG], struct ebb_error *err)
 {
     struct ebb_str key = {0};
-    struct sums sums = {0};
     enum ebb_status status = key_of(f->uuid, f->path, &key, err);
-    EBB_THEN(status, sum_file(r->store, f->fd, offset, bytes, &sums, err));
     if (status == EBB_OK) {
         struct call c = {.r = r,
                          .method = "PUT",
@@ -447,15 +462,11 @@ static enum ebb_status send(struct exp_remote *r, const struct exp_remote_file *
                          .fd = f->fd,
                          .offset = offset,
                          .bytes = bytes,
-                         .md5 = sums.md5,
-                         .sha256 = sums.sha256,
-                         .want = sums.md5_hex,
+                         .md5 = sums->md5,
+                         .sha256 = sums->sha256,
+                         .want = sums->md5_hex,
                          .type = "application/octet-stream"};
-        while (r->ways != NULL && sem_wait(r->ways) != 0)
-            ; /* EINTR */
         status = perform(&c, err);
-        if (r->ways != NULL)
-            sem_post(r->ways);
         if (status == EBB_OK && etag != NULL)
             exp_http_header(&c.answer, "etag", etag, EXP_ETAG);
         finish(&c);
@@ -467,7 +478,12 @@ static enum ebb_status send(struct exp_remote *r, const struct exp_remote_file *
 static enum ebb_status put(struct exp_remote *r, const struct exp_remote_file *f,
                            struct ebb_error *err)
 {
-    return send(r, f, "", 0, f->bytes, NULL, err);
+    struct exp_sums sums = {0};
+    bool is_proved = f->sha256 != NULL; /* a moment ago: the manifest's is what is signed */
+    EBB_TRY(sum_file(f->fd, 0, f->bytes, is_open(r->store) && !is_proved, &sums, err));
+    if (is_proved)
+        snprintf(sums.sha256, sizeof sums.sha256, "%s", f->sha256);
+    return send(r, f, "", 0, f->bytes, &sums, NULL, err);
 }
 
 static int64_t part_bytes(int64_t bytes)
@@ -511,16 +527,73 @@ static void upload_query(struct ebb_str *query, const char *id)
     exp_url_escape(query, id, false);
 }
 
+/* Parts of one length: their MD5s side by side, which is four times as fast. */
+static enum ebb_status sum_equal(const struct exp_store *s, int fd, const size_t *parts,
+                                 size_t count, int64_t bytes, struct exp_sums *sums,
+                                 struct ebb_error *err)
+{
+    static const size_t piece = (size_t)32 << 10; /* of each: all stay in the processor's cache */
+    struct ebb_md5_lanes md5;
+    struct ebb_sha256 sha[EBB_MD5_LANES];
+    const uint8_t *data[EBB_MD5_LANES];
+    uint8_t found[EBB_MD5_LANES][16], *buffer = ebb_alloc(count * piece);
+    enum ebb_status status = EBB_OK;
+    if (buffer == NULL)
+        return ebb_no_memory(err, count * piece);
+    ebb_md5_lanes_init(&md5);
+    for (size_t i = 0; i < EBB_MD5_LANES; i++)
+        data[i] = buffer + (i < count ? i : 0) * piece;
+    for (size_t i = 0; i < count; i++)
+        ebb_sha256_init(&sha[i]);
+    for (int64_t at = 0; status == EBB_OK && at < bytes;) {
+        size_t n = bytes - at < (int64_t)piece ? (size_t)(bytes - at) : piece;
+        for (size_t i = 0; status == EBB_OK && i < count; i++) {
+            status = read_whole(fd, buffer + i * piece, n, (int64_t)parts[i] * bytes + at, err);
+            if (status == EBB_OK && is_open(s))
+                ebb_sha256_add(&sha[i], data[i], n);
+        }
+        if (status == EBB_OK)
+            ebb_md5_lanes_add(&md5, data, n);
+        at += (int64_t)n;
+    }
+    ebb_free(buffer);
+    ebb_md5_lanes_end(&md5, found);
+    for (size_t i = 0; i < count; i++) {
+        EBB_THEN(status, ebb_sha256_text(&sha[i], sums[i].sha256, err));
+        ebb_sha256_fini(&sha[i]);
+        EBB_THEN(status, name_md5(found[i], &sums[i], err));
+    }
+    return status;
+}
+
+static enum ebb_status sum_parts(struct exp_remote *r, const struct exp_remote_file *f,
+                                 const size_t *parts, size_t count, struct exp_sums *sums,
+                                 struct ebb_error *err)
+{
+    int64_t size = part_bytes(f->bytes);
+    int64_t last = f->bytes - (int64_t)parts[count - 1] * size; /* it may be shorter */
+    size_t equal = last < size ? count - 1 : count;
+    if (equal < 2) /* one alone is faster by libcrypto */
+        equal = 0;
+    if (equal > 0)
+        EBB_TRY(sum_equal(r->store, f->fd, parts, equal, size, sums, err));
+    for (size_t i = equal; i < count; i++) {
+        int64_t at = (int64_t)parts[i] * size, left = f->bytes - at;
+        EBB_TRY(sum_file(f->fd, at, left < size ? left : size, is_open(r->store), &sums[i], err));
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status put_part(struct exp_remote *r, const struct exp_remote_file *f,
-                                const char *id, size_t part, char etag[EXP_ETAG],
-                                struct ebb_error *err)
+                                const char *id, size_t part, const struct exp_sums *sums,
+                                char etag[EXP_ETAG], struct ebb_error *err)
 {
     int64_t size = part_bytes(f->bytes), at = (int64_t)part * size, left = f->bytes - at;
     struct ebb_str query = {0};
     ebb_str_printf(&query, "partNumber=%zu&", part + 1);
     upload_query(&query, id);
     enum ebb_status status = ebb_str_status(&query, err);
-    EBB_THEN(status, send(r, f, ebb_str_c(&query), at, left < size ? left : size, etag, err));
+    EBB_THEN(status, send(r, f, ebb_str_c(&query), at, left < size ? left : size, sums, etag, err));
     if (status == EBB_OK && etag[0] == '\0')
         status = ebb_fail(err, EBB_EIO, "s3: PUT %s/%s: the answer has no ETag", f->uuid, f->path);
     ebb_str_fini(&query);
@@ -586,7 +659,7 @@ static enum ebb_status finish_parts(struct exp_remote *r, const struct exp_remot
                                     const char *id, size_t parts, struct ebb_error *err)
 {
     struct ebb_str key = {0}, query = {0}, body = {0};
-    struct sums sums;
+    struct exp_sums sums;
     char joined[EXP_ETAG] = "", etag[EXP_ETAG];
     upload_query(&query, id);
     enum ebb_status status = key_of(f->uuid, f->path, &key, err);
@@ -665,7 +738,7 @@ static enum ebb_status remove_some(struct exp_remote *r, const char *uuid, const
                                    size_t count, struct ebb_error *err)
 {
     struct ebb_str body = {0};
-    struct sums sums;
+    struct exp_sums sums;
     ebb_str_add(&body, "<Delete><Quiet>true</Quiet>");
     for (size_t i = 0; i < count; i++) {
         ebb_str_add(&body, "<Object><Key>");
@@ -784,6 +857,7 @@ static const struct exp_remote_driver remote = {
     .put = put,
     .part_bytes = part_bytes,
     .begin_parts = begin_parts,
+    .sum_parts = sum_parts,
     .put_part = put_part,
     .finish_parts = finish_parts,
     .get = get,
