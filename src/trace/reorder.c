@@ -46,6 +46,15 @@ bool trace_is_view_op(const struct trace *trace, uint32_t op)
     return o->output_count > 0;
 }
 
+void trace_mark_read(const struct trace *trace, bool *is_read)
+{
+    for (uint32_t o = 0; o < trace->op_count; o++) {
+        const struct trace_op *op = &trace->ops[o];
+        for (uint32_t k = 0; k < op->input_count && op->phase != TRACE_UPDATE; k++)
+            is_read[trace->tensors[trace->inputs[op->input_first + k]].storage] = true;
+    }
+}
+
 /* Views do not run; where updates alone move the result is a trace again, so they stay. */
 static bool is_left_out(const struct order *o, uint32_t op)
 {

@@ -262,6 +262,9 @@ enum ebb_status trace_stats_compute(const struct trace *trace, struct trace_stat
 
 /* All outputs are views: nothing runs, nothing is paid. */
 bool trace_is_view_op(const struct trace *trace, uint32_t op);
+/* is_read, per storage: becomes true where an op outside the update reads it: of what persists, the
+ * weights; the rest is state of the optimizer. */
+void trace_mark_read(const struct trace *trace, bool *is_read);
 
 enum trace_order {
     TRACE_AS_RECORDED,   /* ops that are no views, as they stand */

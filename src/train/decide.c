@@ -364,9 +364,7 @@ static enum ebb_status near_bytes(const struct trace *t, const struct plan_homes
     *all = *optimizer = 0;
     EBB_TRY(ebb_new(&base, (size_t)t->storage_count + 1, sizeof *base + sizeof *is_read, err));
     is_read = (bool *)(base + t->storage_count + 1);
-    for (uint32_t o = 0; o < t->op_count; o++)
-        for (uint32_t i = 0; i < t->ops[o].input_count && t->ops[o].phase != TRACE_UPDATE; i++)
-            is_read[t->tensors[t->inputs[t->ops[o].input_first + i]].storage] = true;
+    trace_mark_read(t, is_read);
     enum ebb_status status = plan_base_layout(t, homes, base, &ignored, err);
     for (uint32_t s = 0; s < t->storage_count && status == EBB_OK; s++) {
         uint64_t bytes = base[s] != PLAN_NOWHERE ? plan_round(t->storages[s].bytes) : 0;
@@ -589,36 +587,31 @@ static bool runs_on_host(const struct train_ways *w, const struct train_choice *
     return w->updates == PLANNER_BY_HOST && has_updates(c->trace);
 }
 
-/* Does anything but updates read it? */
-static bool is_weight(const struct trace *t, uint32_t storage)
-{
-    for (uint32_t o = 0; o < t->op_count; o++)
-        for (uint32_t i = 0; i < t->ops[o].input_count && t->ops[o].phase != TRACE_UPDATE; i++)
-            if (t->tensors[t->inputs[t->ops[o].input_first + i]].storage == storage)
-                return true;
-    return false;
-}
-
 /* Something that reads a new weight keeps its update where it is read. Gradients that are added up
  * are no weights. */
 static enum ebb_status refuse_shared(const struct train_choice *c, struct ebb_error *err)
 {
     const struct trace *t = c->trace;
-    for (size_t i = 0; i < c->plan.step_count; i++) {
+    bool *is_weight;
+    EBB_TRY(ebb_new(&is_weight, t->storage_count, sizeof *is_weight, err));
+    trace_mark_read(t, is_weight);
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < c->plan.step_count && status == EBB_OK; i++) {
         const struct plan_step *s = &c->plan.steps[i];
         const struct trace_op *op = s->act == PLAN_RUN && !s->tier ? &t->ops[s->index] : NULL;
         for (uint32_t k = 0; op && op->phase == TRACE_UPDATE && k < op->output_count; k++) {
             const struct trace_tensor *out = &t->tensors[op->output_first + k];
-            if (out->alias == TRACE_MUTATE && plan_home_of(&c->plan.homes, out->storage) &&
-                is_weight(t, out->storage))
-                return ebb_fail(err, EBB_EINPUT,
-                                "use_hybrid_adam: false gives all updates to the host, but what "
-                                "%s (%s) makes is read by the device in the same step: allowed "
-                                "without opt.ema",
-                                trace_label(t, op), op->kind->name);
+            if (out->alias == TRACE_MUTATE && is_weight[out->storage] &&
+                plan_home_of(&c->plan.homes, out->storage))
+                status = ebb_fail(err, EBB_EINPUT,
+                                  "use_hybrid_adam: false gives all updates to the host, but what "
+                                  "%s (%s) makes is read by the device in the same step: allowed "
+                                  "without opt.ema",
+                                  trace_label(t, op), op->kind->name);
         }
     }
-    return EBB_OK;
+    ebb_free(is_weight);
+    return status;
 }
 
 /* Then all state lives there. */

@@ -26,25 +26,23 @@ static uint64_t size_of(const struct walk *w, uint32_t storage)
 }
 
 /* By the trace alone: leaves that are kept are weights, or states if only updates read them. */
-static void classify_kept(struct walk *w)
+static enum ebb_status classify_kept(struct walk *w, struct ebb_error *err)
 {
     const struct trace *t = w->t;
+    bool *is_read;
+    EBB_TRY(ebb_new(&is_read, t->storage_count, sizeof *is_read, err));
+    trace_mark_read(t, is_read);
     for (uint32_t c = t->command_count; c-- > 0 && t->commands[c].kind != TRACE_RUN;) {
         uint32_t s = t->tensors[t->commands[c].index].storage;
         if (t->commands[c].kind == TRACE_PIN && w->kind[s] == TRAIN_KIND_INPUTS)
-            w->kind[s] = TRAIN_KIND_STATES;
+            w->kind[s] = is_read[s] ? TRAIN_KIND_WEIGHTS : TRAIN_KIND_STATES;
     }
-    for (uint32_t o = 0; o < t->op_count; o++) {
-        const struct trace_op *op = &t->ops[o];
-        for (uint32_t k = 0; k < op->input_count && op->phase != TRACE_UPDATE; k++) {
-            uint32_t s = t->tensors[t->inputs[op->input_first + k]].storage;
-            if (w->kind[s] == TRAIN_KIND_STATES)
-                w->kind[s] = TRAIN_KIND_WEIGHTS;
-        }
-    }
+    ebb_free(is_read);
+    return EBB_OK;
 }
 
-static void classify(const struct train_trial *trial, struct walk *w)
+static enum ebb_status classify(const struct train_trial *trial, struct walk *w,
+                                struct ebb_error *err)
 {
     const struct trace *t = w->t;
     for (uint32_t i = 0; i < t->storage_count; i++) {
@@ -61,8 +59,7 @@ static void classify(const struct train_trial *trial, struct walk *w)
         for (size_t k = 1; k < slot->piece_count; k++)
             w->kind[t->tensors[slot->tensors[k]].storage] = kind;
     }
-    if (trial->main.slot_count == 0)
-        classify_kept(w);
+    return trial->main.slot_count == 0 ? classify_kept(w, err) : EBB_OK;
 }
 
 static void enter(struct walk *w, uint32_t storage)
@@ -215,7 +212,7 @@ static enum ebb_status explain(const struct train_trial *trial, struct walk *w,
     e->layers = ebb_arena_calloc(arena, (size_t)t->storage_count + 2, sizeof *e->layers);
     EBB_TRY(ebb_arena_status(arena, err));
     e->moment_count = t->op_count;
-    classify(trial, w);
+    EBB_TRY(classify(trial, w, err));
     run(w, TRACE_NONE, e->moments);
     for (uint32_t i = 0; i < t->op_count; i++)
         if (total(e->moments[i].kinds) > e->peak_bytes) {
@@ -344,7 +341,7 @@ static enum ebb_status manage(const struct train_trial *trial, struct walk *w,
     m->copies = ebb_arena_calloc(arena, runs + 1, sizeof *m->copies);
     m->how = train_program_info(trial->main.program)->how;
     EBB_TRY(ebb_arena_status(arena, err));
-    classify(trial, w);
+    EBB_TRY(classify(trial, w, err));
     EBB_TRY(plan_walk_init(&s.walk, w->t, plan, err));
     enum ebb_status status = EBB_OK;
     for (size_t i = 0; i < plan->step_count && status == EBB_OK; i++) {
