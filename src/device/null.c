@@ -5,8 +5,8 @@
  * simulated exactly and repeatably.
  *
  * Where a link carries less in each direction while both are busy, whoever comes later gets what
- * the other leaves: a copy's end is known when it is queued, and both together carry no more than
- * the link can. */
+ * the other leaves, half of it at least: then the earlier copy takes longer, and those behind it
+ * begin later. Its event keeps the time that was known when it was queued. */
 #include "device/memory.h"
 
 #include "base/heap.h"
@@ -91,36 +91,47 @@ static enum ebb_status null_launch_below(struct device *device, device_work work
     return EBB_OK;
 }
 
-/* When `bytes` that set out at `at` are there, while `other` has the link's other direction. */
-static double arrival(double at, double bytes, double alone, double beside, struct busy other)
+/* A copy and the other direction of its link, with what each carries alone and beside the other. */
+struct meeting {
+    double alone, beside, other_alone, other_beside;
+};
+
+/* When `bytes` that set out at `at` are there. The other direction is done later for it. */
+static double arrival(double at, double bytes, const struct meeting *m, struct busy *other)
 {
-    double from = (double)other.from, until = (double)other.until;
-    double before = at < from ? (from - at) * alone : 0;
+    double from = (double)other->from, until = (double)other->until;
+    double before = at < from ? (from - at) * m->alone : 0;
     if (at >= until || bytes <= before)
-        return at + bytes / alone;
+        return at + bytes / m->alone;
     at = at < from ? from : at;
     bytes -= before;
-    double meanwhile = (until - at) * beside;
-    if (bytes <= meanwhile)
-        return at + bytes / beside;
-    return until + (bytes - meanwhile) / alone;
+    double left = (until - at) * m->other_alone; /* bytes of the other direction */
+    double mine = bytes / m->beside, others = left / m->other_beside;
+    double met = mine < others ? mine : others;
+    uint64_t end = (uint64_t)(at + met + (left - met * m->other_beside) / m->other_alone);
+    other->until = end > other->until ? end : other->until;
+    return at + met + (bytes - met * m->beside) / m->alone;
 }
 
-static uint64_t copy_ns(const struct null_device *d, enum device_stream stream, enum device_tier to,
+static uint64_t copy_ns(struct null_device *d, enum device_stream stream, enum device_tier to,
                         enum device_tier from, uint64_t bytes)
 {
     uint64_t ns = device_link_ns(&d->config, to, from, bytes);
     bool is_out = from == DEVICE_T0;
     enum device_tier low = is_out ? to : from;
     const struct device_link *out = &d->config.out[low], *in = &d->config.in[low];
-    const struct device_link *mine = is_out ? out : in;
-    double beside = d->config.both[low] - (is_out ? in : out)->bytes_per_ns;
-    struct busy other = d->busy[device_copy_stream(low, !is_out)];
-    if (to == from || d->config.both[low] == 0 || beside >= mine->bytes_per_ns ||
-        other.until <= d->now[stream])
+    const struct device_link *mine = is_out ? out : in, *others = is_out ? in : out;
+    double both = d->config.both[low], half = both / 2;
+    double beside = both - others->bytes_per_ns > half ? both - others->bytes_per_ns : half;
+    enum device_stream opposite = device_copy_stream(low, !is_out);
+    if (to == from || both == 0 || others->bytes_per_ns == 0 || beside >= mine->bytes_per_ns ||
+        d->busy[opposite].until <= d->now[stream])
         return ns;
-    double end = arrival((double)(d->now[stream] + mine->latency_ns), (double)bytes,
-                         mine->bytes_per_ns, beside > 0 ? beside : 0, other);
+    struct meeting m = {mine->bytes_per_ns, beside, others->bytes_per_ns, both - beside};
+    double end =
+        arrival((double)(d->now[stream] + mine->latency_ns), (double)bytes, &m, &d->busy[opposite]);
+    if (d->now[opposite] < d->busy[opposite].until)
+        d->now[opposite] = d->busy[opposite].until;
     uint64_t shared = (uint64_t)(end - (double)d->now[stream]);
     return shared > ns ? shared : ns;
 }

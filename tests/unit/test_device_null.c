@@ -228,16 +228,38 @@ TEST(directions__an_overlap_in_the_middle)
 
 TEST(directions__a_link_for_one_at_a_time)
 {
-    share(2);
+    share(2); /* half each while both are busy: 1000 bytes in 500 ns */
     copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 400);
     copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 500);
-    CHECK_EQ(now(DEVICE_IN), 210 + 125);
-    copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 100); /* 2 - 4: it waits */
-    CHECK_EQ(now(DEVICE_OUT), 335 + 50);
-    share(6); /* enough for both */
+    CHECK_EQ(now(DEVICE_OUT), 400); /* 20 bytes until in begins at 20, 380 at 1 */
+    CHECK_EQ(now(DEVICE_IN), 430);  /* 380 bytes until then, 120 at 4 */
+    copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 100);
+    CHECK_EQ(now(DEVICE_IN), 490);  /* 80 bytes were left when out began at 410 */
+    CHECK_EQ(now(DEVICE_OUT), 500); /* 80 bytes until then, 20 at 2 */
+    share(6);                       /* enough for both */
     copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 400);
     copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 500);
     CHECK_EQ(now(DEVICE_IN), 145);
+}
+
+/* A small fetch beside a large send: a faster link never makes it later than its half. */
+TEST(directions__nobody_starves)
+{
+    static const int rates[] = {5, 8, 10, 16, 20};
+    for (size_t k = 0; k < 5; k++) {
+        int rate = rates[k];
+        struct device_config even = {.in[DEVICE_HOST].bytes_per_ns = rate,
+                                     .out[DEVICE_HOST].bytes_per_ns = rate,
+                                     .both[DEVICE_HOST] = 10};
+        device_null.destroy(d);
+        CHECK_OK(device_null.create(&d, &even, &err), &err);
+        for (int tier = 0; tier < DEVICE_TIERS; tier++)
+            CHECK_OK(device_null.reserve(d, (enum device_tier)tier, 1000000, &err), &err);
+        copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 1000000);
+        copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 10000);
+        CHECK_EQ(now(DEVICE_IN), 2000);
+        CHECK_EQ(now(DEVICE_OUT), 2000 + (1000000 - 10000) / rate); /* what it lost meanwhile */
+    }
 }
 
 TEST(allocations__that_fail_are_told)
@@ -266,4 +288,4 @@ TEST_MAIN(FRESH(table__has_the_null_device), FRESH(copies__take_latency_and_byte
           FRESH(slabs__are_taken_once_and_not_left),
           FRESH(directions__who_comes_later_gets_what_is_left),
           FRESH(directions__an_overlap_in_the_middle), FRESH(directions__a_link_for_one_at_a_time),
-          FRESH(allocations__that_fail_are_told))
+          FRESH(directions__nobody_starves), FRESH(allocations__that_fail_are_told))
