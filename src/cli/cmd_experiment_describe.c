@@ -225,6 +225,23 @@ static enum ebb_status write_csv(struct cli_table *table, const char *directory,
     return status;
 }
 
+/* What the stores of experiments do not have yet, and why. */
+static void print_uploads(const struct view *v)
+{
+    bool is_first = true;
+    for (size_t i = 0; i < v->experiment_count; i++) {
+        struct ebb_str text = {0};
+        const struct ebb_doc_node *uploads = ebb_doc_get(v->experiments[i], "uploads");
+        if (uploads == NULL)
+            continue;
+        cli_show_uploads(uploads, &text);
+        printf("%sExperiment %lld: %s\n", is_first ? "\nUploads:\n" : "",
+               (long long)ebb_doc_int(v->experiments[i], "id", 0), ebb_str_c(&text));
+        ebb_str_fini(&text);
+        is_first = false;
+    }
+}
+
 static enum ebb_status print_tables(struct cli_call *c, const struct view *v, struct ebb_error *err)
 {
     static const char *const files[] = {"experiments.csv", "trials.csv", "steps.csv"};
@@ -246,6 +263,8 @@ static enum ebb_status print_tables(struct cli_call *c, const struct view *v, st
         EBB_THEN(status, write_csv(tables[i], o->directory, files[i], err));
         cli_table_destroy(tables[i]);
     }
+    if (o->directory == NULL && !c->where.is_csv)
+        print_uploads(v);
     return status;
 }
 

@@ -241,7 +241,7 @@ static enum ebb_status take_events(struct cli_follow *f, struct ebb_error *err)
 static void tell_uploads(struct cli_follow *f)
 {
     struct cli_answer answer = {0};
-    char left[32];
+    struct ebb_str text = {0};
     uint64_t now = ebb_clock_ns();
     bool is_ending = strncmp(f->state, "STOPPING", 8) == 0;
     if (now - f->looked_ns < (is_ending ? LOOK_NS : 5 * LOOK_NS))
@@ -252,15 +252,16 @@ static void tell_uploads(struct cli_follow *f)
         return;
     const struct ebb_doc_node *uploads = ebb_doc_get(answer.root, "uploads");
     size_t count = (size_t)ebb_doc_int(uploads, "checkpoints", 0);
-    const char *error = ebb_doc_string(uploads, "error", NULL);
-    if (count != f->waiting && count > 0 && (is_ending || error != NULL)) {
-        fprintf(stderr, "ebb: note: %zu checkpoint%s, %s, on the way to the store%s%s\n", count,
-                count == 1 ? "" : "s",
-                ebb_format_bytes((uint64_t)ebb_doc_int(uploads, "bytes", 0), left, sizeof left),
-                error != NULL ? ", tried again every 30 s: " : "", error != NULL ? error : "");
+    bool is_refused = ebb_doc_string(uploads, "error", NULL) != NULL;
+    if ((count != f->waiting || (is_refused && !f->is_refused)) &&
+        (is_refused || (is_ending && count > 0))) {
+        cli_show_uploads(uploads, &text);
+        fprintf(stderr, "ebb: note: %s\n", ebb_str_c(&text));
+        ebb_str_fini(&text);
         f->drawn_lines = 0; /* the table is below the note now */
     }
     f->waiting = count;
+    f->is_refused = is_refused;
     cli_answer_fini(&answer);
 }
 

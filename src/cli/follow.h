@@ -27,6 +27,7 @@ struct cli_follow {
     bool is_stalled;    /* the master cannot write now (503): it goes on when it can */
     uint64_t looked_ns; /* at what is being uploaded */
     size_t waiting;     /* checkpoints on their way to the store, when last told */
+    bool is_refused;    /* the store was out of reach, then */
     bool is_json;       /* stages: one JSON object each */
     char metric[128], state[32];
     size_t drawn_lines; /* on the terminal, to be drawn over */

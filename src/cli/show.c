@@ -25,6 +25,22 @@ double cli_metric(const struct ebb_doc_node *node)
     return exp_metric_read(node, &value) ? value : (double)NAN;
 }
 
+void cli_show_uploads(const struct ebb_doc_node *uploads, struct ebb_str *out)
+{
+    char left[32];
+    long long count = ebb_doc_int(uploads, "checkpoints", 0);
+    const char *error = ebb_doc_string(uploads, "error", NULL);
+    if (count > 0)
+        ebb_str_printf(
+            out, "%lld checkpoint%s, %s,", count, count == 1 ? "" : "s",
+            ebb_format_bytes((uint64_t)ebb_doc_int(uploads, "bytes", 0), left, sizeof left));
+    else
+        ebb_str_add(out, "event files");
+    ebb_str_add(out, " on the way to the store");
+    if (error != NULL)
+        ebb_str_printf(out, ", tried again every 30 s: %s", error);
+}
+
 const char *cli_show_number(const struct ebb_doc_node *value, char buf[CLI_CELL])
 {
     buf[0] = '\0';

@@ -15,6 +15,8 @@ const char *cli_show_time(const struct ebb_doc_node *value, char buf[CLI_CELL]);
 const char *cli_show_number(const struct ebb_doc_node *value, char buf[CLI_CELL]);
 const char *cli_show_percent(const struct ebb_doc_node *value, char buf[CLI_CELL]);
 const char *cli_show_bytes(const struct ebb_doc_node *value, char buf[CLI_CELL]);
+/* What an experiment's store does not have yet, and why: "2 checkpoints, 4.5 KiB, on the way ...". */
+void cli_show_uploads(const struct ebb_doc_node *uploads, struct ebb_str *out);
 
 /* A metric: numbers and the texts "NaN", "Infinity", "-Infinity"; NaN for anything else. */
 double cli_metric(const struct ebb_doc_node *node);

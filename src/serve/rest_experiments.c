@@ -51,7 +51,7 @@ static void write_uploads(struct serve_rest *r, int64_t id)
     const char *error = NULL;
     int64_t bytes = 0;
     size_t count = r->m != NULL ? exp_master_uploads(r->m, id, &bytes, &error) : 0;
-    if (count == 0)
+    if (count == 0 && error == NULL) /* event files have errors, too */
         return;
     ebb_jsonw_key_object(&r->w, "uploads");
     ebb_jsonw_key_uint(&r->w, "checkpoints", count);

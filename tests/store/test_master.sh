@@ -227,6 +227,38 @@ timeout 100 "$ebb" run exp.yaml big --no-charts > run.txt 2>&1 || fail "the next
 wait_for 10 sh -c "! '$ebb' experiment describe $id --json" || fail "not deleted"
 ok "the master is killed in a deletion: told, and done by the next one"
 
+# ---- refused for a while: who asks is told why, by every door; the trial is not to blame
+make_experiment exp.yaml '{type: gcs, bucket: ckpt, save_trial_latest: 9}'
+"$ebb" experiment create --paused exp.yaml big > out.txt 2>&1 || fail "create: $(cat out.txt)"
+id=$(last_id)
+set_fault 403 all
+env --default-signal=INT "$ebb" run --resume "$id" --no-charts > run.txt 2>&1 &
+pid=$!
+wait_for 60 grep -q "note: .*tried again every 30 s: gcs: .* 403: .*AccessDenied" run.txt || fail "run does not say it: $(cat run.txt)"
+"$ebb" master info > out.txt && has out.txt "403: " && has out.txt AccessDenied
+"$ebb" experiment describe "$id" > out.txt && has out.txt "Experiment $id: 2 checkpoints" && has out.txt "on the way to the store, tried again every 30 s: gcs: "
+kill -INT $pid && wait $pid
+timeout 300 "$ebb" run --resume "$id" --no-charts > run.txt 2>&1 & # the next master: its first try fails after it has told of them
+pid=$!
+wait_for 60 grep -q "note: .*tried again every 30 s: gcs: .* 403: .*AccessDenied" run.txt || fail "the next run does not say it: $(cat run.txt)"
+set_fault none 11
+wait $pid || fail "run: $(cat run.txt)"
+[ "$(states "$id")" = "['COMPLETED']" ] && [ "$(restarts "$id")" = 0 ] || fail "states: $(states "$id")"
+ok "refused: the answer's code and text are told by run, master info and the experiment; nothing counted, everything arrived"
+
+# ---- event files that are refused hold their experiment, which says so
+make_experiment exp.yaml "{type: shared_fs, host_path: $RUN/fs}" 'tensorboard_storage: {type: gcs, bucket: ckpt}'
+"$ebb" experiment create --paused exp.yaml loop > out.txt 2>&1 || fail "create: $(cat out.txt)"
+id=$(last_id)
+set_fault 403 all
+timeout 300 "$ebb" run --resume "$id" --no-charts > run.txt 2>&1 &
+pid=$!
+wait_for 60 grep -q "note: event files on the way to the store, tried again every 30 s: .* 403: " run.txt || fail "run does not say it: $(cat run.txt)"
+"$ebb" experiment describe "$id" > out.txt && has out.txt "Experiment $id: event files on the way to the store, tried again every 30 s: "
+set_fault none 12
+wait $pid || fail "run: $(cat run.txt)"
+ok "event files that are refused: said"
+
 # ---- a disk that is full of cached copies: they go, and the trial goes on
 clean_up() { umount "$RUN/small" 2> /dev/null; }
 mkdir small

@@ -303,6 +303,30 @@ TEST(long_names__leave_room_for_the_cause_in_messages)
           strcmp(cut + strlen(cut) - 3, "end") == 0);
 }
 
+TEST(answers_that_are_none_of_a_stores__are_told_by_their_first_words)
+{
+    static const char page[] = "\n <html><body>Blocked by your network, ask for a way around "
+                               "it at the usual place, in writing, before noon</body></html>\nmore";
+    struct exp_http_answer answer;
+    struct ebb_error err;
+    char exception[80];
+    exp_http_answer_init(&answer);
+    answer.status = 403;
+    exp_hdfs_explain(&answer, exception, &err);
+    CHECK_STR(err.message, "403: ");
+    ebb_str_add(&answer.body, page);
+    exp_hdfs_explain(&answer, exception, &err);
+    CHECK(strncmp(err.message, "403: <html><body>Blocked by", 27) == 0);
+    CHECK(strlen(err.message) < 120);
+    exp_gcs_explain(&answer, &err);
+    CHECK(strncmp(err.message, "403: <html><body>Blocked by", 27) == 0);
+    ebb_str_clear(&answer.body);
+    ebb_str_add(&answer.body, "no rights\r\nat all");
+    exp_hdfs_explain(&answer, exception, &err);
+    CHECK_STR(err.message, "403: no rights");
+    exp_http_answer_fini(&answer);
+}
+
 TEST(words_of_a_server__are_text_in_messages)
 {
     struct ebb_error err;

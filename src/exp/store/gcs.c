@@ -126,10 +126,9 @@ void exp_gcs_explain(const struct exp_http_answer *a, struct ebb_error *err)
                              ? ebb_doc_string(list->items[0], "reason", "")
                              : "";
     const char *message = ebb_doc_string(error, "message", NULL);
-    char plain[120];
-    snprintf(plain, sizeof plain, "%.100s", ebb_str_c(&a->body));
+    char plain[EXP_WORDS];
     ebb_fail(err, EBB_EIO, "%d%s%s: %s", a->status, reason[0] != '\0' ? " " : "", reason,
-             message != NULL ? message : plain);
+             message != NULL ? message : exp_http_words(a, plain));
     ebb_arena_fini(&arena);
 }
 

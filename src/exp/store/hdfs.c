@@ -172,7 +172,7 @@ void exp_hdfs_explain(const struct exp_http_answer *a, char exception[80], struc
 {
     struct ebb_arena arena = {0};
     const struct ebb_doc_node *root = NULL;
-    char way[80];
+    char way[80], plain[EXP_WORDS];
     (void)ebb_doc_parse_json(&arena, "answer", ebb_str_c(&a->body), a->body.length, &root, NULL);
     const struct ebb_doc_node *error = ebb_doc_get(root, "RemoteException");
     snprintf(exception, 80, "%s", ebb_doc_string(error, "exception", ""));
@@ -181,7 +181,7 @@ void exp_hdfs_explain(const struct exp_http_answer *a, char exception[80], struc
         ebb_fail(err, EBB_EIO, "401: the cluster wants Kerberos, which ebb does not speak");
     else
         ebb_fail(err, EBB_EIO, "%d%s%s: %s", a->status, exception[0] != '\0' ? " " : "", exception,
-                 ebb_doc_string(error, "message", ""));
+                 ebb_doc_string(error, "message", exp_http_words(a, plain)));
     ebb_arena_fini(&arena);
 }
 

@@ -95,6 +95,9 @@ bool exp_http_rest(const struct exp_store_watch *watch, int tried,
                    const struct exp_http_answer *answer);
 /* H1, for messages with words of a server: what is not text becomes '?'. NULL is fine. */
 void exp_http_clean(struct ebb_error *err);
+/* What an answer says that is none of a store's: its first words. */
+#define EXP_WORDS 104
+const char *exp_http_words(const struct exp_http_answer *answer, char text[EXP_WORDS]);
 /* A name for messages, which leaves room for the cause: the middle of a long one is left out. */
 #define EXP_SHORT 288
 const char *exp_http_short(const char *name, char text[EXP_SHORT]);

@@ -314,6 +314,8 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
         return EXP_DONE;
     if (!exp_xml_text(body, "Message", message, sizeof message))
         name_target(answer, message, sizeof message);
+    if (code[0] == '\0' && message[0] == '\0')
+        exp_http_words(answer, message);
     ebb_fail(err, EBB_EIO, "%d%s%s%s%s", answer->status, code[0] != '\0' ? " " : "", code,
              message[0] != '\0' ? ": " : "", message);
     blame(c, strcmp(code, "NoSuchUpload") == 0 ? EBB_ECORRUPT : EBB_EIO, err);

@@ -35,6 +35,15 @@ void exp_http_clean(struct ebb_error *err)
     }
 }
 
+const char *exp_http_words(const struct exp_http_answer *answer, char text[EXP_WORDS])
+{
+    const char *body = ebb_str_c(&answer->body);
+    snprintf(text, EXP_WORDS, "%s", body + strspn(body, " \t\r\n"));
+    size_t n = strcspn(text, "\r\n");
+    text[n] = '\0';
+    return text;
+}
+
 const char *exp_http_short(const char *name, char text[EXP_SHORT])
 {
     size_t n = strlen(name), half = (EXP_SHORT - 4) / 2;
