@@ -668,6 +668,7 @@ static void start_job(struct serve *s, struct serve_conn *c)
 static void ask_again(struct serve *s, struct serve_conn *c)
 {
     struct ebb_error err;
+    size_t left;
     struct serve_http_request request = request_of(c, "GET", c->waiting);
     if (c->is_tcp && !serve_gate_is_known(s, c)) {
         serve_conn_refuse(c, 401, "this token or login has ended");
@@ -676,6 +677,8 @@ static void ask_again(struct serve *s, struct serve_conn *c)
     } else if (handle(s, c, &request, true, &err) != EBB_OK) {
         c->wire.is_broken = true; /* a read failed: the peer asks again */
     }
+    (void)ebb_wire_at(&c->wire, &left);
+    c->has_more |= c->waiting == NULL && left > 0; /* what was said meanwhile */
 }
 
 static void send_all(void *context, bool has_news)

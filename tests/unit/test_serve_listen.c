@@ -610,6 +610,29 @@ TEST(poll__for_what_comes_hears_it)
     fixture_end(&f);
 }
 
+/* What came behind a poll is dealt with when the poll is: by news, by its end, or refused. */
+TEST(poll__keeps_no_request_behind_it_for_ever)
+{
+    char text[1024];
+    begin();
+    spell(text, sizeof text,
+          "GET /api/v1/events?after=999999&wait=1 HTTP/1.1\r\n" HOST
+          "Authorization: Bearer ~R\r\n\r\n"
+          "GET /api/v1/me HTTP/1.1\r\n" HOST "Authorization: Bearer ~R\r\n\r\n");
+    int fd = dial();
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    heard_length = 0;
+    heard[0] = '\0';
+    uint64_t start = ebb_clock_ns();
+    hear_until(fd, "\"read_only\"", 20000);
+    CHECK(ebb_clock_ns() - start < 8000000000u);
+    assert_non_null(strstr(heard, "\"events\": []"));
+    assert_non_null(strstr(heard, "\"read_only\""));
+    assert_null(strstr(heard, "408"));
+    close(fd);
+    fixture_end(&f);
+}
+
 /* Nothing can be written: nobody is kept awake by a stream that nothing is said to. */
 TEST(stream__lets_a_stalled_master_rest)
 {
@@ -848,8 +871,8 @@ TEST(thousand_idle_connections__keep_the_socket_free)
     while (waitpid(pid, &status, WNOHANG) == 0)
         exp_master_turn(f.m, 5);
     CHECK_EQ(WEXITSTATUS(status), 0);
-    expect("strangers lock nobody out", 200, "GET /api/v1/me",
-           HOST "Authorization: Bearer ~T\r\n", "");
+    expect("strangers lock nobody out", 200, "GET /api/v1/me", HOST "Authorization: Bearer ~T\r\n",
+           "");
     for (size_t i = 0; i < 1000; i++)
         close(fds[i]);
     for (int i = 0; i < 50; i++)
