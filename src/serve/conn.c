@@ -410,6 +410,8 @@ static enum ebb_status read_requests(struct serve *s, struct serve_conn *c, stru
 /* What fails while nothing can be written anyway ends the connection, not a turn. */
 static enum ebb_status readable(struct serve *s, struct serve_conn *c, struct ebb_error *err)
 {
+    if (c->wire.is_broken) /* nobody hears the answer */
+        return EBB_OK;
     c->is_handling = true;
     enum ebb_status status = read_requests(s, c, err);
     if (status != EBB_OK && is_stalled(s)) {

@@ -881,6 +881,50 @@ TEST(thousand_idle_connections__keep_the_socket_free)
     fixture_end(&f);
 }
 
+static void dial_many(int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        fds[i] = dial();
+        if (i % 16 == 0)
+            exp_master_turn(f.m, 0);
+    }
+    for (int i = 0; i < 50; i++)
+        exp_master_turn(f.m, 0);
+}
+
+static void close_many(const int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        close(fds[i]);
+}
+
+/* His second request waits for the first one's answer when others take his place: he is gone, and
+ * what he asked is not done. */
+TEST(request__of_who_has_lost_his_place_is_not_carried_out)
+{
+    static int fds[64 + 191 + 120];
+    char text[1024];
+    int status = 0;
+    begin();
+    spell(text, sizeof text,
+          "GET /none HTTP/1.1\r\n" HOST "\r\n"
+          "PUT /api/v1/templates/late HTTP/1.1\r\n" HOST "Authorization: Bearer ~T\r\n"
+          "Content-Length: 22\r\n\r\n{\"config\": \"{    }\\n\"}");
+    dial_many(fds, 64);
+    int fd = dial();
+    dial_many(fds + 64, 191);
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    for (size_t i = 64 + 191; i < sizeof fds / sizeof *fds; i++)
+        fds[i] = dial(); /* 64 of them in a turn: the next one takes his place */
+    for (int i = 0; i < 50; i++)
+        exp_master_turn(f.m, 0);
+    fixture_ask(&f, "GET", "/templates/late", NULL, &status);
+    CHECK_EQ(status, 404);
+    close(fd);
+    close_many(fds, sizeof fds / sizeof *fds);
+    fixture_end(&f);
+}
+
 TEST(nonsense__is_refused_and_harms_nobody)
 {
     begin();
