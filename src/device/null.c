@@ -1,8 +1,8 @@
 /* null.c - the device without memory or kernels: every stream is a clock.
  *
  * Launches add their expected nanoseconds to the compute stream, copies occupy the link of their
- * direction and tier. Events are points on those clocks, so overlap, contention and stalls are
- * simulated exactly and repeatably.
+ * direction and tier. An event is a point on those clocks (its number is the moment, and one), so
+ * overlap, contention and stalls are simulated exactly and repeatably.
  *
  * Where a link carries less in each direction while both are busy, whoever comes later gets what
  * the other leaves, half of it at least: then the earlier copy takes longer, and those behind it
@@ -22,9 +22,6 @@ struct null_device {
     struct busy busy[DEVICE_STREAMS];
     uint64_t stall_ns;
     struct device_memory memory; /* sizes only */
-    uint64_t *events;            /* time at which event id - 1 - past is done */
-    size_t event_count, event_capacity;
-    uint64_t past; /* events before the last sync: all done */
 };
 
 static struct null_device *self(struct device *device)
@@ -46,9 +43,6 @@ static enum ebb_status null_create(struct device **device, const struct device_c
 
 static void null_destroy(struct device *device)
 {
-    if (!device)
-        return;
-    ebb_free(self(device)->events);
     ebb_free(device);
 }
 
@@ -178,17 +172,14 @@ static enum ebb_status null_zero(struct device *device, enum device_stream strea
 static enum ebb_status null_record(struct device *device, enum device_stream stream,
                                    device_event *event, struct ebb_error *err)
 {
-    struct null_device *d = self(device);
-    EBB_TRY(ebb_grow(&d->events, &d->event_capacity, d->event_count + 1, sizeof *d->events, err));
-    d->events[d->event_count++] = d->now[stream];
-    *event = d->past + d->event_count;
+    (void)err;
+    *event = self(device)->now[stream] + 1;
     return EBB_OK;
 }
 
-static uint64_t done_at(const struct null_device *d, device_event event)
+static uint64_t done_at(device_event event)
 {
-    return event <= d->past || event > d->past + d->event_count ? 0
-                                                                : d->events[event - 1 - d->past];
+    return event ? event - 1 : 0;
 }
 
 static enum ebb_status null_stream_wait(struct device *device, enum device_stream stream,
@@ -196,7 +187,7 @@ static enum ebb_status null_stream_wait(struct device *device, enum device_strea
 {
     struct null_device *d = self(device);
     (void)err;
-    uint64_t at = done_at(d, event);
+    uint64_t at = done_at(event);
     if (at > d->now[stream]) {
         if (stream == DEVICE_COMPUTE)
             d->stall_ns += at - d->now[stream];
@@ -207,8 +198,7 @@ static enum ebb_status null_stream_wait(struct device *device, enum device_strea
 
 static bool null_event_done(struct device *device, device_event event)
 {
-    struct null_device *d = self(device);
-    return done_at(d, event) <= d->now[DEVICE_COMPUTE];
+    return done_at(event) <= self(device)->now[DEVICE_COMPUTE];
 }
 
 static enum ebb_status null_event_wait(struct device *device, device_event event,
@@ -226,8 +216,6 @@ static enum ebb_status null_sync(struct device *device, struct ebb_error *err)
         latest = d->now[s] > latest ? d->now[s] : latest;
     for (int s = 0; s < DEVICE_STREAMS; s++)
         d->now[s] = latest;
-    d->past += d->event_count;
-    d->event_count = 0;
     return EBB_OK;
 }
 
