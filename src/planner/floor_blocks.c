@@ -13,6 +13,7 @@
 #define STEP                                                                                       \
     64 /* part of the floor by which it is lowered at a time; after a miss a quarter of that */
 #define EXACT_WORK 20000000
+#define FEW_SHARES 2 /* of a block's room: those that are tried at every height */
 
 struct finder {
     const struct trace *trace;
@@ -49,7 +50,8 @@ static enum ebb_status prove(struct finder *f, uint64_t height, struct plan *pla
  * `most`. */
 static enum ebb_status try_budget(struct finder *f, uint64_t budget, uint64_t most, bool *is_found)
 {
-    static const double shares[] = {0, -1};
+    static const double shares[] = {0, -1, -2, 1, -4, -6};
+    size_t count = f->most_cost ? FEW_SHARES : sizeof shares / sizeof *shares;
     struct planner_search *s = &f->search;
     struct plan_report proof;
     struct plan plan;
@@ -57,7 +59,7 @@ static enum ebb_status try_budget(struct finder *f, uint64_t budget, uint64_t mo
     *is_found = false;
     s->budget = f->job.budget = budget;
     s->has_best = false;
-    for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
+    for (size_t k = 0; k < count && (k < FEW_SHARES || !s->has_best); k++) {
         if (!planner_blocks_rows(f->blocks, budget, shares[k], &time, &f->job.trial))
             continue;
         planner_sched_close(&f->job.ev, &f->job.trial);
@@ -113,7 +115,7 @@ enum ebb_status planner_floor_blocks(const struct trace *trace, uint64_t height,
     if (status == EBB_OK && f.blocks) {
         status = planner_job_init(&f.job, f.graph, &f.request, err);
         EBB_THEN(status, planner_search_init(&f.search, &f.job.ev, height, 0, err));
-        f.search.exact_work = EXACT_WORK;
+        f.search.exact_work = most_cost ? EXACT_WORK : 2 * EXACT_WORK;
         EBB_THEN(status, search(&f, height, cost));
         planner_search_fini(&f.search);
         planner_job_fini(&f.job);

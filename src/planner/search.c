@@ -55,6 +55,12 @@ static uint64_t *run_row(const struct planner_search *s, uint32_t t)
     return s->run + (size_t)t * s->run_words;
 }
 
+/* A limit by work gives the same answer on every machine. */
+static bool is_over(const struct planner_search *s, const struct planner_job *job)
+{
+    return (s->most_work && s->work > s->most_work) || planner_job_out_of_time(job);
+}
+
 static uint64_t over(const struct planner_search *s, uint64_t peak)
 {
     return peak > s->budget ? peak - s->budget : 0;
@@ -65,6 +71,7 @@ static bool refresh(struct planner_search *s, uint32_t t)
 {
     const struct planner_graph *g = s->graph;
     struct planner_stage stage;
+    s->work += g->node_count;
     if (!planner_stage_eval(s->ev, t, planner_row(&s->sched, t), planner_row(&s->sched, t + 1),
                             &stage))
         return false;
@@ -340,7 +347,7 @@ static bool drop_until_fit(struct planner_search *s, uint32_t spared, uint64_t l
              drops = s->exact_work ? s->exact_work / (n * n + 1) : UINT64_MAX;
     while (s->excess > 0) {
         struct flip f;
-        if (s->cost >= limit || drops-- == 0 || planner_job_out_of_time(job))
+        if (s->cost >= limit || drops-- == 0 || is_over(s, job))
             return false;
         uint32_t t = worst_stage(s);
         if (!best_drop(s, t, spared, &f)) {
@@ -404,7 +411,7 @@ static bool repair_quickly(struct planner_search *s, const struct planner_job *j
     uint32_t *crowded = ebb_calloc(stages + 1, sizeof *crowded);
     struct planner_scored *guesses = ebb_calloc(s->movable_count + 1, sizeof *guesses);
     bool is_stuck = !crowded || !guesses;
-    while (!is_stuck && s->excess > 0 && !planner_job_out_of_time(job)) {
+    while (!is_stuck && s->excess > 0 && !is_over(s, job)) {
         uint32_t t = worst_stage(s), count = 0;
         uint64_t before = s->excess;
         if (t + 1 >= stages)
@@ -497,7 +504,7 @@ void planner_search_polish(struct planner_search *s, const struct planner_job *j
     bool is_changed = s->has_best && planner_search_from(s, &s->best);
     while (is_changed) {
         is_changed = false;
-        for (uint32_t t = 0; t < s->sched.stages && !planner_job_out_of_time(job); t++)
+        for (uint32_t t = 0; t < s->sched.stages && !is_over(s, job); t++)
             is_changed |= for_reruns(s, t, job, exchange_node);
         planner_search_fill(s, job);
     }
@@ -529,7 +536,7 @@ void planner_search_iterate(struct planner_search *s, uint32_t iterations,
 {
     if (!s->has_best || s->movable_count == 0)
         return;
-    for (uint32_t n = 0; n < iterations && !planner_job_out_of_time(job); n++) {
+    for (uint32_t n = 0; n < iterations && !is_over(s, job); n++) {
         planner_search_from(s, &s->best);
         shake(s);
         if (!drop_until_fit(s, UINT32_MAX, s->best.cost + s->best.cost / 50, job))
@@ -588,7 +595,7 @@ void planner_search_anneal(struct planner_search *s, uint64_t flips, double heat
         if (++window == 1024) {
             price *= fitting > 512 ? 0.9 : fitting < 256 ? 1.15 : 1.0;
             fitting = window = 0;
-            if (planner_job_out_of_time(job))
+            if (is_over(s, job))
                 break;
         }
     }
@@ -690,7 +697,7 @@ static bool fill_node(struct planner_search *s, uint32_t v, uint32_t t,
 void planner_search_fill(struct planner_search *s, const struct planner_job *job)
 {
     bool is_changed = s->excess == 0;
-    while (is_changed && !planner_job_out_of_time(job)) {
+    while (is_changed && !is_over(s, job)) {
         is_changed = false;
         for (uint32_t t = s->sched.stages; t-- > 0;)
             is_changed |= for_reruns(s, t, job, fill_node);

@@ -26,6 +26,8 @@ struct planner_search {
     uint32_t movable_count;
     uint64_t random;
     uint64_t exact_work; /* limit of a repair: exact drops x nodes squared; 0: none */
+    uint64_t most_work;  /* limit of everything: stages evaluated x nodes; 0: none */
+    uint64_t work;       /* of which so much is used up */
 };
 
 enum ebb_status planner_search_init(struct planner_search *s, struct planner_eval *ev,

@@ -9,8 +9,9 @@
  * budgets, the portfolio and the other policies make is offered, too; of large steps games that leave
  * room, so that nothing need be moved within the device. Everything kept, with moves, is offered
  * first, and of small steps checkpoints of blocks. Then single decisions of the best are changed
- * (flips.c). The null device says which is fastest. The number of tries is fixed: the answer is a
- * function of trace, tiers and seed. */
+ * (flips.c), and of small steps in which much runs again what is kept (exchange.c). The null device
+ * says which is fastest. The number of tries is fixed: the answer is a function of trace, tiers and
+ * seed. */
 #include "planner/unified.h"
 
 #include <stdio.h>
@@ -18,6 +19,7 @@
 
 #include "base/hash.h"
 #include "base/heap.h"
+#include "planner/exchange.h"
 #include "planner/flips.h"
 #include "planner/floor.h"
 #include "planner/job.h"
@@ -32,7 +34,11 @@
 #define STARTS_OPS 600      /* over the number of ops: games that flips begin with */
 #define SMALL_OPS 1500      /* up to here a try takes next to nothing */
 #define SHORT_OPS 300       /* up to here a portfolio is quick wherever it is asked */
-#define THRASHES 1.3     /* times the step: from here on larger ones take seconds near the floor */
+#define EXCHANGED_OPS 600   /* up to here exchanges find much in some tenths of a second */
+#define EXCHANGE_WORK 400000000
+#define THRASHES 1.3 /* times the step: from here on larger ones take seconds near the floor */
+#define UNIFIED_THRASHES 2 /* from here on flips find little, and games take long */
+#define FEWER 4
 #define WORTH_BLOCKS 1.1 /* times the step: games that take longer are worth another way */
 
 static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
@@ -240,20 +246,20 @@ static bool is_large(const struct unified *u)
     return u->trace->op_count > MANY_OPS;
 }
 
-/* Both ways of deciding; of large steps the game comes first, and a policy that is slower than the
- * best known ends: one that thrashes takes long. */
+/* Both ways of deciding. Where no copies are to be moved, and of large steps, the game comes first, and a
+ * policy that is slower than the best known ends: one that thrashes takes long. */
 static enum ebb_status try_both(struct unified *u, double slack, double price, bool has_tiers,
                                 struct ebb_error *err)
 {
     struct planner_tiers tiers = tiers_for(u, slack, price, has_tiers);
     enum ebb_status status = EBB_OK;
     bool is_played = u->tiers->homes || u->tiers->demands || u->tiers->fates;
+    bool is_ended = is_large(u) || !has_tiers;
     u->is_new = false;
     for (int k = 0; k < 2 && status == EBB_OK; k++) {
         struct plan plan = {0};
-        bool is_found = false, is_game = (k == 1) != is_large(u);
-        double limit =
-            is_large(u) && u->is_found ? exec_overhead(u->report) : PLANNER_MOST_OVERHEAD;
+        bool is_found = false, is_game = (k == 0) == is_ended;
+        double limit = is_ended && u->is_found ? exec_overhead(u->report) : PLANNER_MOST_OVERHEAD;
         if (is_game)
             status = try_game(u, &tiers, has_tiers ? tiers.bytes[0] : u->tiers->bytes[0], &plan,
                               &is_found, err);
@@ -296,6 +302,7 @@ static enum ebb_status flip_in(struct unified *u, double slack, struct ebb_error
 {
     struct planner_tiers tiers = tiers_for(u, slack, u->price, true);
     uint32_t ops = u->trace->op_count, share = u->is_part && ops > UNIFIED_SOME_OPS ? 3 : 1;
+    share *= planner_unified_is_exchanged(u) ? FEWER : 1;
     struct planner_flips flips = {.trace = u->trace,
                                   .tiers = &tiers,
                                   .tries =
@@ -356,6 +363,23 @@ static enum ebb_status try_blocks(struct unified *u, struct ebb_error *err)
         return EBB_OK;
     enum ebb_status status = planner_unified_compare(u, &found.plan, err);
     plan_fini(&found.plan);
+    return status;
+}
+
+/* Where much runs again in a small step: exchanges of what the best keeps. */
+enum ebb_status planner_unified_try_exchanges(struct unified *u, double above,
+                                              struct ebb_error *err)
+{
+    struct plan plan = {0};
+    bool is_found = false;
+    if (!u->is_found || exec_overhead(u->report) < above || planner_unified_is_exchanged(u) ||
+        u->tiers->demands || u->tiers->fates || u->trace->op_count > EXCHANGED_OPS)
+        return EBB_OK;
+    enum ebb_status status = planner_exchange(u->trace, u->tiers->bytes[0], u->best, EXCHANGE_WORK,
+                                              &plan, &is_found, err);
+    if (status == EBB_OK && is_found)
+        status = compare_still(u, &plan, err);
+    plan_fini(&plan);
     return status;
 }
 

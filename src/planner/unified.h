@@ -5,7 +5,10 @@
 #ifndef EBB_PLANNER_UNIFIED_H
 #define EBB_PLANNER_UNIFIED_H
 
+#include <string.h>
+
 #include "exec/exec.h"
+#include "planner/exchange.h"
 #include "planner/planner.h"
 
 #define UNIFIED_FEW_OPS 64   /* up to here more is tried */
@@ -51,6 +54,12 @@ static inline bool planner_unified_is_hidden(const struct unified *u)
     return u->is_found && exec_overhead(u->report) < PLANNER_ALL_HIDDEN;
 }
 
+/* The best came of exchanges. */
+static inline bool planner_unified_is_exchanged(const struct unified *u)
+{
+    return u->is_found && strcmp(u->best->planner, PLANNER_EXCHANGE) == 0;
+}
+
 /* For want of room, in tier 0 or below, a try fails and nothing else does. */
 enum ebb_status planner_unified_unless_no_room(enum ebb_status status, const struct ebb_error *why,
                                                struct ebb_error *err);
@@ -69,6 +78,9 @@ enum ebb_status planner_unified_try_copies(struct unified *u, uint64_t floor_byt
                                            struct ebb_error *err);
 enum ebb_status planner_unified_try_without(struct unified *u, uint64_t floor_bytes,
                                             struct ebb_error *err);
+/* The best without copies with exchanges of what it keeps, if it takes longer than that. */
+enum ebb_status planner_unified_try_exchanges(struct unified *u, double above,
+                                              struct ebb_error *err);
 /* Single decisions of the games by which the best was found. */
 enum ebb_status planner_unified_flip(struct unified *u, struct ebb_error *err);
 

@@ -12,7 +12,9 @@
 #include "planner/job.h"
 #include "planner/unified.h"
 
-enum { SLOWER = 2 }; /* links that are slower, of few ops */
+enum { SLOWER = 2 };    /* links that are slower, of few ops */
+#define THRASHES_MUCH 2 /* times the step: games take long, and exchanges find more than flips */
+#define THRASHES 1.3    /* exchanges still find something */
 
 /* A game with updates as early as they can be: the host then begins with them sooner. */
 static enum ebb_status play_early(struct unified *u, struct plan *plan, bool *is_won,
@@ -89,7 +91,8 @@ static enum ebb_status flip_detour(struct unified *u, struct ebb_error *err)
     struct exec_report report;
     struct unified v = planner_unified_begin(u, &tiers, &plan, &report);
     if (!u->is_found || planner_unified_is_hidden(u) || u->trace->op_count > UNIFIED_SOME_OPS ||
-        planner_has_tiers(&tiers) || tiers.demands || tiers.fates)
+        planner_unified_is_exchanged(u) || planner_has_tiers(&tiers) || tiers.demands ||
+        tiers.fates)
         return EBB_OK;
     tiers.bytes[DEVICE_HOST] = TRACE_MAX_BYTES;
     tiers.links.in[DEVICE_HOST] = tiers.links.out[DEVICE_HOST] =
@@ -216,8 +219,10 @@ static enum ebb_status search(struct unified *u, uint64_t floor_bytes, struct eb
         EBB_THEN(status, take(u, &without, true, err));
         if (u->is_found && planner_has_tiers(u->tiers))
             *(planner_unified_has_copies(u->best) ? &without.is_part : &u->is_part) = true;
+        EBB_THEN(status, planner_unified_try_exchanges(&without, THRASHES_MUCH, err));
         EBB_THEN(status, planner_unified_flip(&without, err));
         EBB_THEN(status, flip_detour(&without, err));
+        EBB_THEN(status, planner_unified_try_exchanges(&without, THRASHES, err));
         EBB_THEN(status, take(u, &without, false, err));
     }
     EBB_THEN(status, try_floor(u, err));

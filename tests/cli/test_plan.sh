@@ -232,6 +232,20 @@ sed 's/"lower_bound.*//' "$dir/rows" | diff - "$dir/old" || fail "old names of o
 least=$("$ebb" plan "$dir/near.trace" -p floor -b 1000 | grep -o "floor is [0-9]*")
 row=$("$ebb" plan "$dir/near.trace" -p unified -b "${least#floor is }" --json)
 [[ $row == *'"overhead": 1'[,.][\ 0]* ]] || fail "near the floor: $row"
+
+# Where much runs again: an LSTM of small ops just above its floor by exchanges (2.83 without), DenseNet at its floor by checkpoints
+# of blocks with every guess of a block's room (2.10 without).
+overhead() { # PARTS of a thousand of the floor, model and its options
+    local parts=$1 least
+    shift
+    "$ebb" model trace "$@" --threads 1 -o "$dir/again.trace" >/dev/null || fail "no trace of $1"
+    least=$("$ebb" plan "$dir/again.trace" -p floor -b 1000 | grep -o "floor is [0-9]*")
+    "$ebb" plan "$dir/again.trace" -p unified -b $((${least#floor is } * parts / 1000)) --json | grep -o '"overhead": [0-9.]*'
+}
+row=$(overhead 1020 wlm_lstm --batch 16 --set vocabulary=40 --set length=16 --set embedding=32 --set hidden=32)
+awk -v o="${row#*: }" 'BEGIN { exit !(o > 1 && o < 2.7) }' || fail "LSTM above its floor: $row"
+row=$(overhead 1000 densenet121 --batch 2 --opt momentum=0.9)
+awk -v o="${row#*: }" 'BEGIN { exit !(o > 1 && o < 1.6) }' || fail "DenseNet at its floor: $row"
 "$ebb" plan sweep "$graphs/unit_linear_4.json" -n 3 --segments 10 -o "$dir/s.csv" >/dev/null || fail "sweep"
 grep -q "^best," "$dir/s.csv" && grep -q "^dtr_eq," "$dir/s.csv" || fail "rows missing in the sweep"
 
