@@ -18,6 +18,7 @@ struct serve_conn {
     struct ebb_wire wire;
     uint64_t number;   /* never given twice: what comes late finds its connection by it */
     bool is_tcp;       /* else master.sock */
+    uint64_t peer;     /* TCP: whose it is, an address */
     bool is_handling;  /* bytes of this turn are not dealt with */
     bool has_more;     /* requests that wait until the answer before them has left */
     bool is_unread;    /* refused before all of its message had come */

@@ -323,16 +323,52 @@ static void turn_away(int fd)
     close(fd);
 }
 
-/* When all places are taken, that stranger goes who has had one for longest: whoever comes has time to say
- * who he is. False: everybody is known. */
-static bool make_place(struct serve *s)
+/* Who is one party at the other end: an address, of IPv6 the network that somebody has whole. */
+static uint64_t peer_of(const struct sockaddr_storage *from)
 {
-    struct serve_conn *first = NULL;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    uint64_t network;
+    uint32_t address;
+    if (from->ss_family == AF_INET) {
+        memcpy(&v4, from, sizeof v4);
+        return v4.sin_addr.s_addr;
+    }
+    memcpy(&v6, from, sizeof v6);
+    memcpy(&network, v6.sin6_addr.s6_addr, sizeof network);
+    memcpy(&address, v6.sin6_addr.s6_addr + 12, sizeof address);
+    return IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) ? address : network;
+}
+
+static size_t list_strangers(const struct serve *s, struct serve_conn *list[SERVE_TCP_MAX])
+{
+    size_t count = 0;
     for (size_t i = 0; i < s->conn_count; i++) {
         struct serve_conn *c = s->conns[i];
-        bool is_stranger = c->is_tcp && c->user == NULL && !c->wire.is_broken;
-        if (is_stranger && (first == NULL || c->number < first->number))
-            first = c;
+        if (c->is_tcp && c->user == NULL && !c->wire.is_broken && count < SERVE_TCP_MAX)
+            list[count++] = c;
+    }
+    return count;
+}
+
+/* When all places are taken, a stranger goes: of those of the peer who has most of them, the one who
+ * has been there for longest. Whoever comes has time to say who he is, however many others come from
+ * elsewhere. False: everybody is known. */
+static bool make_place(struct serve *s)
+{
+    struct serve_conn *list[SERVE_TCP_MAX], *first = NULL;
+    size_t count = list_strangers(s, list), most = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t places = most;
+        if (first == NULL || list[i]->peer != first->peer) {
+            places = 0;
+            for (size_t k = 0; k < count; k++)
+                places += list[k]->peer == list[i]->peer;
+        }
+        if (places > most || (places == most && list[i]->number < first->number)) {
+            first = list[i];
+            most = places;
+        }
     }
     if (first != NULL)
         first->wire.is_broken = true; /* closed with this turn */
@@ -345,7 +381,10 @@ void serve_listener_accept(struct serve *s)
     struct ebb_error err;
     for (int i = 0; i < ACCEPTS; i++) {
         struct serve_conn *c = NULL;
-        int one = 1, fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct sockaddr_storage from = {0};
+        socklen_t length = sizeof from;
+        int one = 1,
+            fd = accept4(l->fd, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return;
         if (s->tcp_count >= SERVE_TCP_MAX && !make_place(s)) {
@@ -355,6 +394,7 @@ void serve_listener_accept(struct serve *s)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         if (serve_conn_add(s, fd, true, &c, &err) != EBB_OK)
             continue;
+        c->peer = peer_of(&from);
         c->due_ns = exp_master_info(s->m).now_ns + l->head_ns;
         if (l->tls != NULL && !serve_tls_wrap(l->tls, &c->wire))
             c->wire.is_broken = true;

@@ -881,6 +881,18 @@ TEST(thousand_idle_connections__keep_the_socket_free)
     fixture_end(&f);
 }
 
+static int dial_from(uint32_t host)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)},
+                       a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    return fd;
+}
+
 static void dial_many(int *fds, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -896,6 +908,26 @@ static void close_many(const int *fds, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         close(fds[i]);
+}
+
+/* However many come from one address, before he has said a word. */
+TEST(slow_caller__is_not_thrown_out_by_those_of_another_address)
+{
+    static int fds[600];
+    char text[512];
+    begin();
+    int fd = dial_from(0x7f000002);
+    exp_master_turn(f.m, 0);
+    dial_many(fds, 600);
+    spell(text, sizeof text, "GET /api/v1/me HTTP/1.1\r\n" HOST "Authorization: Bearer ~T\r\n\r\n");
+    heard_length = 0;
+    heard[0] = '\0';
+    (void)!send(fd, text, strlen(text), MSG_NOSIGNAL);
+    hear_until(fd, "\r\n\r\n", 5000);
+    CHECK(strncmp(heard, "HTTP/1.1 200", 12) == 0);
+    close(fd);
+    close_many(fds, 600);
+    fixture_end(&f);
 }
 
 /* His second request waits for the first one's answer when others take his place: he is gone, and
