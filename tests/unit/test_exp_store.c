@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "exp/store/store.h"
+#include "torture.h"
 
 static const char uuid[] = "0f0e0d0c-0b0a-4908-8706-050403020100";
 
@@ -110,6 +111,22 @@ TEST(damage__is_found)
         CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_ECORRUPT);
         end(&p);
     }
+}
+
+static enum ebb_status verify(void *context)
+{
+    struct ebb_error err;
+    const struct place *p = context;
+    return exp_store_verify(p->store, uuid, &err);
+}
+
+/* Whoever hears of damage gives the checkpoint up. */
+TEST(want_of_memory__is_no_damage)
+{
+    struct place p;
+    begin_with_one(&p);
+    torture(verify, &p, 1000);
+    end(&p);
 }
 
 TEST(links_and_pipes__are_refused)

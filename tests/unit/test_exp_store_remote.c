@@ -9,6 +9,7 @@
 
 #include "base/crypto.h"
 #include "base/file.h"
+#include "base/heap.h"
 #include "base/rng.h"
 #include "exp/store/aws.h"
 #include "exp/store/http.h"
@@ -16,6 +17,8 @@
 #include "exp/store/sigv4.h"
 #include "exp/store/store.h"
 #include "exp/store/xml.h"
+
+static const char uuid[] = "0f0e0d0c-0b0a-4908-8706-050403020100";
 
 static struct exp_xml xml(const char *text)
 {
@@ -272,6 +275,62 @@ TEST(sums_of_parts__are_those_of_their_bytes)
     fclose(file);
     exp_store_close(store);
     free(bytes);
+}
+
+/* ---- uploads ---- */
+
+/* A sealed checkpoint in a directory of its own. */
+static void seal(char dir[64], char *copy, size_t size)
+{
+    struct ebb_error err;
+    struct exp_store *store = NULL;
+    struct exp_store_item item = {.uuid = uuid, .metadata = "{}"};
+    char text[300];
+    snprintf(dir, 64, "/tmp/ebb-upload-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    snprintf(text, sizeof text, "mkdir -p %s/.%s.tmp && printf abc > %s/.%s.tmp/w", dir, uuid, dir,
+             uuid);
+    CHECK_EQ(system(text), 0);
+    snprintf(text, sizeof text, "{\"type\":\"shared_fs\",\"directory\":\"%s\"}", dir);
+    CHECK_OK(exp_store_open_location(text, NULL, NULL, &store, &err), &err);
+    exp_store_publish(store, &item, 1);
+    CHECK_OK(item.status, &item.err);
+    ebb_str_fini(&item.resources);
+    exp_store_close(store);
+    snprintf(copy, size, "%s/%s", dir, uuid);
+}
+
+/* EBB_ECORRUPT ends an upload for good: memory that is out says nothing about the copy. */
+TEST(upload__that_runs_out_of_memory_can_be_tried_again)
+{
+    struct exp_storage s = {.kind = EXP_STORAGE_GCS, .bucket = "b"};
+    struct ebb_error err;
+    struct exp_store *store = NULL;
+    struct exp_store_net *net = NULL;
+    struct exp_store_watch watch = {.tries = 1};
+    char dir[64], copy[128], journal[160];
+    uint64_t n = 1, before = 0;
+    seal(dir, copy, sizeof copy);
+    snprintf(journal, sizeof journal, "%s.journal", copy);
+    setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1", 1); /* nobody there */
+    CHECK_OK(exp_store_net_create(&net, &err), &err);
+    CHECK_OK(exp_store_open(&s, 0, net, &store, &err), &err);
+    CHECK_EQ(exp_store_upload(store, uuid, copy, journal, &watch, &err), EBB_EIO);
+    for (bool is_over = false; !is_over; n++) {
+        before = ebb_heap_calls();
+        ebb_heap_fail_at(n);
+        enum ebb_status status = exp_store_upload(store, uuid, copy, journal, &watch, &err);
+        ebb_heap_fail_at(0);
+        if (status != EBB_ENOMEM && status != EBB_EIO)
+            fail_msg("allocation %llu: %s", (unsigned long long)n, err.message);
+        is_over = ebb_heap_calls() - before < n;
+        CHECK(n < 1000);
+    }
+    CHECK(n > 20);
+    exp_store_close(store);
+    exp_store_net_destroy(net);
+    unsetenv("STORAGE_EMULATOR_HOST");
+    CHECK_OK(exp_store_remove_tree(dir, &err), &err);
 }
 
 TEST(names__are_as_long_as_keys_with_prefix_and_uuid_may_be)

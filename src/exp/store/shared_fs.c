@@ -346,8 +346,9 @@ static enum ebb_status verify_entry(int dir, const struct ebb_manifest_file *wan
     char found[65];
     if (!exp_store_is_safe_path(want->path))
         return ebb_fail(err, EBB_ECORRUPT, "manifest.json names \"%s\"", want->path);
-    if (exp_tree_hash(dir, want->path, found, &bytes, err) != EBB_OK)
-        return ebb_context(err, EBB_ECORRUPT, "damaged");
+    enum ebb_status status = exp_tree_hash(dir, want->path, found, &bytes, err);
+    if (status != EBB_OK)
+        return status == EBB_ENOMEM ? status : ebb_context(err, EBB_ECORRUPT, "damaged");
     if (bytes != want->bytes)
         return ebb_fail(err, EBB_ECORRUPT, "damaged: %s has %lld bytes, manifest.json says %lld",
                         want->path, (long long)bytes, (long long)want->bytes);
@@ -365,13 +366,14 @@ enum ebb_status exp_store_read_manifest(int dir, struct ebb_arena *arena,
     ebb_str_init(&text);
     enum ebb_status status = read_file(dir, EBB_MANIFEST, &text, err);
     if (status == EBB_OK && text.length == 0)
-        status = ebb_fail(err, EBB_ECORRUPT, "damaged: there is no manifest.json");
-    if (status == EBB_OK &&
-        (ebb_doc_parse_json(arena, EBB_MANIFEST, text.data, text.length, &root, err) != EBB_OK ||
-         ebb_manifest_read(arena, EBB_MANIFEST, root, manifest, err) != EBB_OK))
-        status = ebb_context(err, EBB_ECORRUPT, "damaged");
+        status = ebb_fail(err, EBB_ECORRUPT, "there is no manifest.json");
+    EBB_THEN(status, ebb_doc_parse_json(arena, EBB_MANIFEST, text.data, text.length, &root, err));
+    EBB_THEN(status, ebb_manifest_read(arena, EBB_MANIFEST, root, manifest, err));
     ebb_str_fini(&text);
-    return status;
+    /* What could not be read may be good. */
+    return status == EBB_OK || status == EBB_ENOMEM || status == EBB_EIO
+               ? status
+               : ebb_context(err, EBB_ECORRUPT, "damaged");
 }
 
 static enum ebb_status verify_open(int dir, const char *uuid, struct ebb_error *err)
