@@ -258,14 +258,15 @@ static unsigned ways_of(const struct floor_play *w, uint32_t s)
     return use < st->use_count ? w->rules->ways[st->use_first + use] : FLOOR_ANY;
 }
 
-/* Time to copy s to a tier, if it is not there, and back; INFINITY: it does not fit. */
+/* Time to copy s to a tier, if it is not there, and back; INFINITY: it does not fit, or its copy has a
+ * place elsewhere, which it keeps. */
 static double copy_cost_in(const struct floor_play *w, uint32_t s, uint8_t tier)
 {
     const struct planner_tiers *t = w->rules->tiers;
     uint64_t bytes = w->g->storages[s].bytes, more = w->copy[s] ? 0 : bytes;
     if ((w->rules->demands & PLANNER_NO_COPIES) && !w->g->storages[s].home)
         return INFINITY;
-    if (!(ways_of(w, s) >> tier & 1))
+    if (!(ways_of(w, s) >> tier & 1) || (w->copy[s] && tier != w->copy_tier[s]))
         return INFINITY;
     if (t->bytes[tier] == 0 || more > t->bytes[tier] - w->low_sum[tier])
         return INFINITY;
@@ -273,13 +274,11 @@ static double copy_cost_in(const struct floor_play *w, uint32_t s, uint8_t tier)
                              w->copy[s] == w->version[s] + 1));
 }
 
-/* The same for the tier where that is least; what has a copy keeps its place. */
+/* The same for the tier where that is least. */
 static double copy_cost(const struct floor_play *w, uint32_t s, uint8_t *tier)
 {
     double best = INFINITY;
     for (uint8_t k = DEVICE_HOST; w->rules->tiers && k < DEVICE_TIERS; k++) {
-        if (w->copy[s] && k != w->copy_tier[s])
-            continue;
         double cost = copy_cost_in(w, s, k);
         if (cost < best) {
             best = cost;
