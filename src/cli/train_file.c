@@ -139,13 +139,18 @@ enum ebb_status cli_apply_sets(struct ebb_arena *arena, struct ebb_doc_node *roo
     return EBB_OK;
 }
 
+static bool is_blank(const char *value)
+{
+    return value[strspn(value, " \t\n")] == 0;
+}
+
 enum ebb_status cli_put_text(struct ebb_arena *arena, struct ebb_doc_node *root, const char *key,
                              const char *value, struct ebb_error *err)
 {
     char *text = value ? ebb_arena_printf(arena, "%s=%s", key, value) : NULL;
     if (!value)
         return EBB_OK;
-    if (!*value) /* as of a variable that is not set: not "no limit" */
+    if (is_blank(value)) /* as of a variable that is not set: not "no limit" */
         return ebb_fail(err, EBB_EINPUT, "%s: the value given on the command line is empty", key);
     return text ? train_set(arena, root, text, err) : ebb_no_memory(err, strlen(value));
 }
@@ -165,7 +170,8 @@ static enum ebb_status put_links(struct ebb_arena *arena, struct ebb_doc_node *r
     if (twice)
         return ebb_fail(err, EBB_EINPUT, CLI_LINK_TWICE, twice);
     for (size_t i = 0; i < links->count; i++) {
-        if (!strchr(links->items[i], '='))
+        const char *equals = strchr(links->items[i], '=');
+        if (!equals || is_blank(equals + 1))
             return ebb_fail(err, EBB_EINPUT, "--link %s: must be TIER=GB/s, as in host=2",
                             links->items[i]);
         char *text = ebb_arena_printf(arena, "memory.link_bandwidth.%s", links->items[i]);
@@ -206,7 +212,7 @@ int cli_train_folder(struct train_config *config, const struct cli_train_changes
 {
     if (!c->file_path)
         return -1;
-    if (!*c->file_path)
+    if (is_blank(c->file_path))
         return cli_usage_error("--file-path: the value given on the command line is empty");
     config->file_path = c->file_path;
     return config->file_bytes > 0 || is_used

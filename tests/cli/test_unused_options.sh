@@ -26,8 +26,10 @@ for command in train explain; do
     refused "memory.link_bandwidth.host: does nothing without room there" $command exp.yaml --link host=2
     refused "memory.link_bandwidth.file: does nothing without room there" $command exp.yaml --host 1MiB --link file=2
     refused "--link host=3: this tier stands there twice" $command exp.yaml --host 1MiB --link host=2,host=3
+    refused "--link host=: must be TIER=GB/s" $command exp.yaml --host 1MiB --link host=
     refused "memory.link_latency.file: does nothing" $command exp.yaml --set memory.link_latency.file=3
 done
+refused "memory.budget: the value given on the command line is empty" train exp.yaml --budget " " # of a variable that is not set
 expect 0 "$ebb" explain exp.yaml --json --host 1MiB --link host=2
 expect 2 "$ebb" train exp.yaml --host 1Mi --link host=2 # one mistake, not two
 [[ $err != *"does nothing"* ]] || fail "room that cannot be read: $err"
