@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "profile/profile.h"
 #include "trace/trace.h"
+#include "train/decide.h"
 #include "train/train.h"
 
 static const char text[] =
@@ -121,6 +122,29 @@ TEST(profile__of_other_threads_decides_nothing)
     keep(UINT32_MAX, 2);
     CHECK_STR(costs_of("", true, &state), "builtin");
     CHECK(!state.machine_costs);
+}
+
+/* A profile whose host carries 10 GB/s each way, and 12 while both are busy: what plans go by beside a
+ * rate given by hand. */
+static struct device_config links_at(double rate)
+{
+    static const char bytes[] =
+        "ebb-device 1\nkind cpu\nlink host_out 0 10 6\nlink host_in 0 10 6\nend\n";
+    struct ebb_error err = {0};
+    struct profile *profile = NULL;
+    CHECK_OK(profile_read("test", bytes, sizeof bytes - 1, &profile, &err), &err);
+    struct train_ways w = {.profile = profile, .link.host_rate = rate};
+    struct device_config links = train_ways_options(&w).links;
+    profile_destroy(profile);
+    return links;
+}
+
+TEST(links__both_ways_at_once__go_with_a_rate_given_by_hand)
+{
+    CHECK(links_at(0).both[DEVICE_HOST] == 12);
+    CHECK(links_at(2).both[DEVICE_HOST] == 12); /* more than both are allowed: they do not meet */
+    struct device_config fast = links_at(30);
+    CHECK(fast.out[DEVICE_HOST].bytes_per_ns == 30 && fast.both[DEVICE_HOST] == 36);
 }
 
 static int open_both(void **state)
