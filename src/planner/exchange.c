@@ -1,8 +1,8 @@
 /* exchange.c - a plan without copies as rows of bits, made cheaper by exchanges.
  *
- * Games and policies decide as time goes by. Where much runs again and ops are few, what they decide is
- * worth a second look: one gap is kept and paid for by dropping others, until none pays or the work
- * given is used up. No clock has a say. */
+ * Games and policies decide as time goes by. Where much runs again what they decide is worth a second
+ * look: one gap is kept and paid for by dropping others, until none pays or the work given is used
+ * up. No clock has a say. */
 #include "planner/exchange.h"
 
 #include <stdio.h>

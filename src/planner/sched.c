@@ -151,17 +151,26 @@ static bool is_used(const struct planner_eval *ev, uint32_t i)
     return ev->stamp[i] == ev->now;
 }
 
-/* Bytes at the start of the stage, after what is kept for nothing has gone. */
-static uint64_t stage_start_bytes(const struct planner_eval *ev, const uint64_t *in,
-                                  const uint64_t *out)
+uint64_t planner_row_bytes(const struct planner_graph *g, const uint64_t *row)
+{
+    uint32_t words = (g->item_count + 63) / 64;
+    uint64_t bytes = 0;
+    for (uint32_t w = 0; w < words; w++)
+        for (uint64_t left = row[w]; left; left &= left - 1)
+            bytes += g->items[w * 64 + (uint32_t)__builtin_ctzll(left)].bytes;
+    return bytes;
+}
+
+/* Bytes of a row that the stage begins with: what is kept for nothing goes first. */
+static uint64_t idle_bytes(const struct planner_eval *ev, const uint64_t *in, const uint64_t *out)
 {
     const struct planner_graph *g = ev->graph;
     uint32_t words = (g->item_count + 63) / 64;
     uint64_t bytes = 0;
     for (uint32_t w = 0; w < words; w++)
-        for (uint64_t left = in[w]; left; left &= left - 1) {
+        for (uint64_t left = in[w] & ~out[w]; left; left &= left - 1) {
             uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(left);
-            if (is_used(ev, i) || planner_bit(out, i))
+            if (!is_used(ev, i))
                 bytes += g->items[i].bytes;
         }
     return bytes;
@@ -195,15 +204,15 @@ static struct slot stage_slot(const struct planner_eval *ev, uint32_t t, uint32_
     return slot;
 }
 
-bool planner_stage_eval(struct planner_eval *ev, uint32_t t, const uint64_t *in,
-                        const uint64_t *out, struct planner_stage *stage)
+bool planner_stage_eval_row(struct planner_eval *ev, uint32_t t, const uint64_t *in,
+                            uint64_t in_bytes, const uint64_t *out, struct planner_stage *stage)
 {
     const struct planner_graph *g = ev->graph;
     *stage = (struct planner_stage){0};
     stage_begin(ev, t, in, out);
     if (!stage_close_runs(ev, t, in))
         return false;
-    uint64_t bytes = stage_start_bytes(ev, in, out);
+    uint64_t bytes = in_bytes - idle_bytes(ev, in, out);
     for (uint32_t w = 0; w <= t / 64; w++)
         for (uint64_t left = ev->run[w]; left; left &= left - 1) {
             uint32_t v = w * 64 + (uint32_t)__builtin_ctzll(left);
@@ -215,6 +224,12 @@ bool planner_stage_eval(struct planner_eval *ev, uint32_t t, const uint64_t *in,
             bytes -= slot.freed;
         }
     return true;
+}
+
+bool planner_stage_eval(struct planner_eval *ev, uint32_t t, const uint64_t *in,
+                        const uint64_t *out, struct planner_stage *stage)
+{
+    return planner_stage_eval_row(ev, t, in, planner_row_bytes(ev->graph, in), out, stage);
 }
 
 bool planner_sched_eval(struct planner_eval *ev, struct planner_sched *s,

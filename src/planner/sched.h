@@ -81,6 +81,10 @@ struct planner_stage {
  * ev->run. False when a node is needed that cannot run any more. */
 bool planner_stage_eval(struct planner_eval *ev, uint32_t t, const uint64_t *in,
                         const uint64_t *out, struct planner_stage *stage);
+/* The same, for who knows how many bytes row `in` keeps. */
+bool planner_stage_eval_row(struct planner_eval *ev, uint32_t t, const uint64_t *in,
+                            uint64_t in_bytes, const uint64_t *out, struct planner_stage *stage);
+uint64_t planner_row_bytes(const struct planner_graph *g, const uint64_t *row);
 
 /* Whole schedule: sets cost and peak. False when invalid. `stages` (T entries) may be
  * NULL. */

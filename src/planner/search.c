@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/heap.h"
 #include "base/rng.h"
 
@@ -33,11 +34,17 @@ enum ebb_status planner_search_init(struct planner_search *s, struct planner_eva
     s->run = ebb_arena_calloc(a, g->node_count + 1, s->run_words * sizeof *s->run);
     s->saved = ebb_arena_calloc(a, 2, (item_words + s->run_words) * sizeof *s->saved);
     s->movable = ebb_arena_calloc(a, g->item_count, sizeof *s->movable);
+    s->row_hash = ebb_arena_calloc(a, g->node_count + 1, sizeof *s->row_hash);
+    s->row_bytes = ebb_arena_calloc(a, g->node_count + 1, sizeof *s->row_bytes);
+    s->item_hash = ebb_arena_calloc(a, g->item_count, sizeof *s->item_hash);
+    s->seen = ebb_arena_calloc(a, PLANNER_SEEN, sizeof *s->seen);
     EBB_THEN(status, ebb_arena_status(a, err));
     if (status != EBB_OK) {
         planner_search_fini(s);
         return status;
     }
+    for (uint32_t i = 0; i < g->item_count; i++)
+        s->item_hash[i] = ebb_hash64(&i, sizeof i);
     for (uint32_t i = 0; i < g->item_count; i++)
         if (!g->items[i].is_fixed && g->items[i].last_stage > g->items[i].node + 1 &&
             g->items[i].bytes > 0)
@@ -72,8 +79,8 @@ static bool refresh(struct planner_search *s, uint32_t t)
     const struct planner_graph *g = s->graph;
     struct planner_stage stage;
     s->work += g->node_count;
-    if (!planner_stage_eval(s->ev, t, planner_row(&s->sched, t), planner_row(&s->sched, t + 1),
-                            &stage))
+    if (!planner_stage_eval_row(s->ev, t, planner_row(&s->sched, t), s->row_bytes[t],
+                                planner_row(&s->sched, t + 1), &stage))
         return false;
     uint64_t *used = used_row(s, t), *run = run_row(s, t);
     memset(used, 0, s->sched.words * sizeof *used);
@@ -98,6 +105,39 @@ static void note_best(struct planner_search *s)
     s->has_best = true;
 }
 
+static void note_row(struct planner_search *s, uint32_t t)
+{
+    const uint64_t *row = planner_row(&s->sched, t);
+    s->row_bytes[t] = planner_row_bytes(s->graph, row);
+    s->row_hash[t] = 0;
+    for (uint32_t w = 0; w < s->sched.words; w++)
+        for (uint64_t left = row[w]; left; left &= left - 1)
+            s->row_hash[t] ^= s->item_hash[w * 64 + (uint32_t)__builtin_ctzll(left)];
+}
+
+/* Back from a schedule that was made of the best one: only what differs is evaluated. */
+static void back_to_best(struct planner_search *s)
+{
+    size_t bytes = s->sched.words * sizeof *s->sched.keep;
+    bool differs = false;
+    s->cost = s->excess = 0;
+    for (uint32_t t = 0; t <= s->sched.stages; t++) {
+        uint64_t *row = planner_row(&s->sched, t);
+        bool differed = differs;
+        differs = memcmp(row, planner_row(&s->best, t), bytes) != 0;
+        if (differs) {
+            memcpy(row, planner_row(&s->best, t), bytes);
+            note_row(s, t);
+        }
+        if (t > 0 && (differed || differs))
+            (void)refresh(s, t - 1); /* was valid before */
+    }
+    for (uint32_t t = 0; t < s->sched.stages; t++) {
+        s->cost += s->stages[t].cost;
+        s->excess += over(s, s->stages[t].peak);
+    }
+}
+
 bool planner_search_from(struct planner_search *s, const struct planner_sched *from)
 {
     const struct planner_graph *g = s->graph;
@@ -107,6 +147,8 @@ bool planner_search_from(struct planner_search *s, const struct planner_sched *f
              g->items[i].is_fixed && t < s->sched.stages && t <= g->items[i].last_stage; t++)
             planner_keep(&s->sched, t, i);
     planner_sched_close(s->ev, &s->sched);
+    for (uint32_t t = 0; t <= s->sched.stages; t++)
+        note_row(s, t);
     s->cost = s->excess = 0;
     for (uint32_t t = 0; t < s->sched.stages; t++) {
         if (!refresh(s, t))
@@ -174,12 +216,15 @@ static void cut_gap(uint32_t t, uint64_t choice, struct flip *f)
 
 static void set_rows(struct planner_search *s, const struct flip *f, bool is_keep)
 {
+    uint64_t bytes = s->graph->items[f->item].bytes;
     for (uint32_t t = f->first; t <= f->last; t++) {
         uint64_t *row = planner_row(&s->sched, t);
         if (is_keep)
             planner_bit_set(row, f->item);
         else
             planner_bit_clear(row, f->item);
+        s->row_bytes[t] = is_keep ? s->row_bytes[t] + bytes : s->row_bytes[t] - bytes;
+        s->row_hash[t] ^= s->item_hash[f->item];
     }
 }
 
@@ -282,6 +327,78 @@ static bool try_flip(struct planner_search *s, struct flip *f)
     return true;
 }
 
+/* ---- what a flip would do -------------------------------------------------------------------- */
+
+static void toggle(uint64_t *row, uint32_t i)
+{
+    row[i / 64] ^= UINT64_C(1) << (i % 64);
+}
+
+/* Stage t as its rows stand; what was evaluated before is remembered. */
+static bool look_at(struct planner_search *s, uint32_t t, uint64_t in_bytes, uint64_t in,
+                    uint64_t out, struct planner_stage *stage)
+{
+    uint64_t mix = in + t, key = (ebb_splitmix64(&mix) ^ out) | 1;
+    struct planner_seen *seen = &s->seen[(key >> 32) % PLANNER_SEEN];
+    s->work += s->graph->node_count;
+    if (seen->key != key) {
+        seen->key = key;
+        seen->is_valid = planner_stage_eval_row(s->ev, t, planner_row(&s->sched, t), in_bytes,
+                                                planner_row(&s->sched, t + 1), &seen->stage);
+    }
+    *stage = seen->stage;
+    return seen->is_valid;
+}
+
+/* Cost and excess of a plain flip; nothing is changed. False: it cannot be. */
+static bool look_at_flip(struct planner_search *s, struct flip *f)
+{
+    uint32_t ends[2] = {f->first - 1, f->last};
+    uint64_t bytes = s->graph->items[f->item].bytes, own = s->item_hash[f->item];
+    uint64_t *first = planner_row(&s->sched, f->first), *last = planner_row(&s->sched, f->last);
+    bool is_valid = true;
+    f->cost = 0;
+    f->excess = s->excess;
+    toggle(first, f->item);
+    if (last != first)
+        toggle(last, f->item);
+    for (int e = 0; e < 2 && is_valid; e++) {
+        const struct planner_stage *old = &s->stages[ends[e]];
+        struct planner_stage stage;
+        uint64_t in = s->row_hash[ends[e]], out = s->row_hash[ends[e] + 1];
+        uint64_t in_bytes = s->row_bytes[ends[e]];
+        if (e) {
+            in ^= own;
+            in_bytes = f->is_keep ? in_bytes + bytes : in_bytes - bytes;
+        } else {
+            out ^= own;
+        }
+        is_valid = look_at(s, ends[e], in_bytes, in, out, &stage);
+        f->cost += (int64_t)stage.cost - (int64_t)old->cost;
+        f->excess += over(s, stage.peak) - over(s, old->peak);
+    }
+    toggle(first, f->item);
+    if (last != first)
+        toggle(last, f->item);
+    for (uint32_t t = f->first; t < f->last && is_valid; t++) {
+        uint64_t peak = s->stages[t].peak;
+        f->excess += over(s, f->is_keep ? peak + bytes : peak - bytes) - over(s, peak);
+    }
+    return is_valid;
+}
+
+/* The same of any flip. */
+static bool foresee(struct planner_search *s, struct flip *f)
+{
+    uint64_t before = s->excess;
+    if (is_plain(s, f))
+        return look_at_flip(s, f);
+    if (!try_flip(s, f))
+        return false;
+    undo_flip(s, f, before);
+    return true;
+}
+
 /* ---- repair --------------------------------------------------------------------------------- */
 
 static uint32_t worst_stage(const struct planner_search *s)
@@ -298,12 +415,11 @@ static void consider_drop(struct planner_search *s, struct flip *f, struct flip 
                           double *best_score)
 {
     uint64_t before = s->excess;
-    if (!try_flip(s, f))
+    if (!foresee(s, f))
         return;
     double gain = (double)before - (double)f->excess;
     double price = f->cost > 0 ? (double)f->cost : 1e-3;
     bool is_gain = f->excess < before;
-    undo_flip(s, f, before);
     if (is_gain && price / gain < *best_score) {
         *best_score = price / gain;
         *best = *f;
@@ -451,19 +567,15 @@ bool planner_search_repair(struct planner_search *s, const struct planner_job *j
 static bool try_exchange(struct planner_search *s, struct flip *f, const struct planner_job *job)
 {
     uint64_t before = s->cost;
-    if (!try_flip(s, f))
+    if (!foresee(s, f) || f->cost >= 0 || !try_flip(s, f))
         return false;
-    if (f->cost >= 0 || f->excess == 0) {
-        if (f->cost < 0)
-            return true;
-        undo_flip(s, f, 0);
-        return false;
-    }
+    if (f->excess == 0)
+        return true;
     if (drop_until_fit(s, f->item, before, job)) {
         note_best(s);
         return true;
     }
-    planner_search_from(s, &s->best);
+    back_to_best(s);
     return false;
 }
 
@@ -620,12 +732,7 @@ static bool has_room(const struct planner_search *s, const struct flip *f)
 
 static bool try_keep(struct planner_search *s, struct flip *f)
 {
-    if (!has_room(s, f) || !try_flip(s, f))
-        return false;
-    if (f->excess == 0 && f->cost < 0)
-        return true;
-    undo_flip(s, f, 0);
-    return false;
+    return has_room(s, f) && foresee(s, f) && f->excess == 0 && f->cost < 0 && try_flip(s, f);
 }
 
 /* Undo a flip that is not the last one tried. */

@@ -3,11 +3,21 @@
  * A flip keeps an item over the gap between two moments at which it is present or used, or stops
  * keeping it there. Inside the gap only the peaks change, by exactly the item's bytes; the two ends
  * are evaluated exactly. So a flip costs two stage evaluations plus one addition per stage of the
- * gap. */
+ * gap. Drops that are only looked at change nothing, and what their ends cost is remembered by the
+ * rows around them: a repair looks at the same ones again and again. */
 #ifndef EBB_PLANNER_SEARCH_H
 #define EBB_PLANNER_SEARCH_H
 
 #include "planner/job.h"
+
+#define PLANNER_SEEN 65536
+
+/* What a stage costs between two rows that were seen before. */
+struct planner_seen {
+    uint64_t key; /* of stage and rows; 0: free */
+    struct planner_stage stage;
+    bool is_valid;
+};
 
 struct planner_search {
     const struct planner_graph *graph;
@@ -19,6 +29,10 @@ struct planner_search {
     struct planner_stage *stages; /* T */
     uint64_t *used, *run;         /* rows of items used and nodes run per stage */
     uint64_t *saved;              /* rows of the ends of the flip under trial */
+    uint64_t *row_hash;           /* T + 1, of the current schedule's rows */
+    uint64_t *item_hash;          /* whose sum (xor) they are */
+    uint64_t *row_bytes;          /* T + 1 */
+    struct planner_seen *seen;    /* PLANNER_SEEN of them */
     uint32_t run_words;
     uint64_t budget, cost;
     uint64_t excess;   /* sum over stages of bytes above the budget */

@@ -9,9 +9,8 @@
  * budgets, the portfolio and the other policies make is offered, too; of large steps games that leave
  * room, so that nothing need be moved within the device. Everything kept, with moves, is offered
  * first, and of small steps checkpoints of blocks. Then single decisions of the best are changed
- * (flips.c), and of small steps in which much runs again what is kept (exchange.c). The null device
- * says which is fastest. The number of tries is fixed: the answer is a function of trace, tiers and
- * seed. */
+ * (flips.c), and where much runs again what is kept (exchange.c). The null device says which is
+ * fastest. The number of tries is fixed: the answer is a function of trace, tiers and seed. */
 #include "planner/unified.h"
 
 #include <stdio.h>
@@ -34,12 +33,15 @@
 #define STARTS_OPS 600      /* over the number of ops: games that flips begin with */
 #define SMALL_OPS 1500      /* up to here a try takes next to nothing */
 #define SHORT_OPS 300       /* up to here a portfolio is quick wherever it is asked */
-#define EXCHANGED_OPS 600   /* up to here exchanges find much in some tenths of a second */
-#define EXCHANGE_WORK 400000000
+#define EXCHANGED_OPS 3000  /* up to here exchanges find much in some tenths of a second */
 #define THRASHES 1.3 /* times the step: from here on larger ones take seconds near the floor */
 #define UNIFIED_THRASHES 2 /* from here on flips find little, and games take long */
 #define FEWER 4
 #define WORTH_BLOCKS 1.1 /* times the step: games that take longer are worth another way */
+
+/* Stages evaluated x nodes; of slow steps more: twice their nanoseconds. */
+#define EXCHANGE_WORK 1000000000
+#define MOST_EXCHANGE_WORK 4000000000
 
 static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
 static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
@@ -366,7 +368,14 @@ static enum ebb_status try_blocks(struct unified *u, struct ebb_error *err)
     return status;
 }
 
-/* Where much runs again in a small step: exchanges of what the best keeps. */
+/* The longer a step takes the longer it may be searched for. */
+static uint64_t exchange_work(const struct unified *u)
+{
+    uint64_t ns = u->report->clock_ns, most = MOST_EXCHANGE_WORK - EXCHANGE_WORK;
+    return EXCHANGE_WORK + (ns < most / 2 ? 2 * ns : most);
+}
+
+/* Where much runs again: exchanges of what the best keeps. */
 enum ebb_status planner_unified_try_exchanges(struct unified *u, double above,
                                               struct ebb_error *err)
 {
@@ -375,8 +384,8 @@ enum ebb_status planner_unified_try_exchanges(struct unified *u, double above,
     if (!u->is_found || exec_overhead(u->report) < above || planner_unified_is_exchanged(u) ||
         u->tiers->demands || u->tiers->fates || u->trace->op_count > EXCHANGED_OPS)
         return EBB_OK;
-    enum ebb_status status = planner_exchange(u->trace, u->tiers->bytes[0], u->best, EXCHANGE_WORK,
-                                              &plan, &is_found, err);
+    enum ebb_status status = planner_exchange(u->trace, u->tiers->bytes[0], u->best,
+                                              exchange_work(u), &plan, &is_found, err);
     if (status == EBB_OK && is_found)
         status = compare_still(u, &plan, err);
     plan_fini(&plan);

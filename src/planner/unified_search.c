@@ -14,7 +14,7 @@
 
 enum { SLOWER = 2 };    /* links that are slower, of few ops */
 #define THRASHES_MUCH 2 /* times the step: games take long, and exchanges find more than flips */
-#define THRASHES 1.3    /* exchanges still find something */
+#define WORTH_IT 1.05   /* exchanges still find something */
 
 /* A game with updates as early as they can be: the host then begins with them sooner. */
 static enum ebb_status play_early(struct unified *u, struct plan *plan, bool *is_won,
@@ -222,7 +222,7 @@ static enum ebb_status search(struct unified *u, uint64_t floor_bytes, struct eb
         EBB_THEN(status, planner_unified_try_exchanges(&without, THRASHES_MUCH, err));
         EBB_THEN(status, planner_unified_flip(&without, err));
         EBB_THEN(status, flip_detour(&without, err));
-        EBB_THEN(status, planner_unified_try_exchanges(&without, THRASHES, err));
+        EBB_THEN(status, planner_unified_try_exchanges(&without, WORTH_IT, err));
         EBB_THEN(status, take(u, &without, false, err));
     }
     EBB_THEN(status, try_floor(u, err));
