@@ -462,7 +462,7 @@ static bool drop_until_fit(struct planner_search *s, uint32_t spared, uint64_t l
     uint64_t n = s->graph->node_count,
              drops = s->exact_work ? s->exact_work / (n * n + 1) : UINT64_MAX;
     while (s->excess > 0) {
-        struct flip f;
+        struct flip f = {0};
         if (s->cost >= limit || drops-- == 0 || is_over(s, job))
             return false;
         uint32_t t = worst_stage(s);

@@ -450,8 +450,10 @@ static enum ebb_status try_games(struct unified *u, uint64_t floor_bytes, struct
         return status;
     while (at * step < budget * 0.99)
         at *= step;
-    for (int i = 0; i < tries && at > floor && status == EBB_OK; i++, at /= step)
+    for (int i = 0; i < tries && at > floor && status == EBB_OK; i++) {
         status = try_room(u, (uint64_t)at, err);
+        at /= step;
+    }
     return status;
 }
 
