@@ -2,11 +2,12 @@
  *
  * Launches add their expected nanoseconds to the compute stream, copies occupy the link of their
  * direction and tier. An event is a point on those clocks (its number is the moment, and one), so
- * overlap, contention and stalls are simulated exactly and repeatably.
+ * overlap, contention and stalls are simulated repeatably, and exactly but for this:
  *
  * Where a link carries less in each direction while both are busy, whoever comes later gets what
  * the other leaves, half of it at least: then the earlier copy takes longer, and those behind it
- * begin later. Its event keeps the time that was known when it was queued. */
+ * begin later. An event recorded behind it before keeps the moment that was known then, so who
+ * waits for it is let go up to twice too early. */
 #include "device/memory.h"
 
 #include "base/heap.h"
@@ -115,13 +116,16 @@ static uint64_t copy_ns(struct null_device *d, enum device_stream stream, enum d
     enum device_tier low = is_out ? to : from;
     const struct device_link *out = &d->config.out[low], *in = &d->config.in[low];
     const struct device_link *mine = is_out ? out : in, *others = is_out ? in : out;
-    double both = d->config.both[low], half = both / 2;
-    double beside = both - others->bytes_per_ns > half ? both - others->bytes_per_ns : half;
+    double both = d->config.both[low], alone = mine->bytes_per_ns, beside = both / 2;
     enum device_stream opposite = device_copy_stream(low, !is_out);
-    if (to == from || both == 0 || others->bytes_per_ns == 0 || beside >= mine->bytes_per_ns ||
-        d->busy[opposite].until <= d->now[stream])
+    if (to == from || both == 0 || alone == 0 || others->bytes_per_ns == 0 ||
+        both >= alone + others->bytes_per_ns || d->busy[opposite].until <= d->now[stream])
         return ns;
-    struct meeting m = {mine->bytes_per_ns, beside, others->bytes_per_ns, both - beside};
+    if (both - others->bytes_per_ns > beside)
+        beside = both - others->bytes_per_ns;
+    if (beside > alone)
+        beside = alone;
+    struct meeting m = {alone, beside, others->bytes_per_ns, both - beside};
     double end =
         arrival((double)(d->now[stream] + mine->latency_ns), (double)bytes, &m, &d->busy[opposite]);
     if (d->now[opposite] < d->busy[opposite].until)

@@ -265,6 +265,22 @@ TEST(directions__nobody_starves)
     }
 }
 
+/* Whoever comes later may be too slow for half of the link: the rest is the other's, not more. */
+TEST(directions__together_carry_no_more_than_the_link)
+{
+    struct device_config odd = {.in[DEVICE_HOST].bytes_per_ns = 4,
+                                .out[DEVICE_HOST].bytes_per_ns = 10,
+                                .both[DEVICE_HOST] = 10};
+    device_null.destroy(d);
+    CHECK_OK(device_null.create(&d, &odd, &err), &err);
+    for (int tier = 0; tier < DEVICE_TIERS; tier++)
+        CHECK_OK(device_null.reserve(d, (enum device_tier)tier, 1000000, &err), &err);
+    copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 1000000);
+    copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 400000);
+    CHECK_EQ(now(DEVICE_IN), 100000);
+    CHECK_EQ(now(DEVICE_OUT), 100000 + (1000000 - 600000) / 10);
+}
+
 TEST(allocations__that_fail_are_told)
 {
     uint64_t blocks = ebb_heap_live();
@@ -286,4 +302,6 @@ TEST_MAIN(FRESH(table__has_the_null_device), FRESH(copies__take_latency_and_byte
           FRESH(slabs__are_taken_once_and_not_left),
           FRESH(directions__who_comes_later_gets_what_is_left),
           FRESH(directions__an_overlap_in_the_middle), FRESH(directions__a_link_for_one_at_a_time),
-          FRESH(directions__nobody_starves), FRESH(allocations__that_fail_are_told))
+          FRESH(directions__nobody_starves),
+          FRESH(directions__together_carry_no_more_than_the_link),
+          FRESH(allocations__that_fail_are_told))
