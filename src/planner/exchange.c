@@ -28,6 +28,7 @@ static enum ebb_status improve(struct planner_job *job, const struct plan *from,
     if (*is_found) {
         planner_sched_trim(&job->ev, &s.best);
         status = planner_sched_emit(&job->ev, &s.best, NULL, plan, err);
+        *is_found = status == EBB_OK;
         plan->signature = job->graph->trace->signature;
         snprintf(plan->planner, sizeof plan->planner, "%s", PLANNER_EXCHANGE);
     }

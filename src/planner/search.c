@@ -469,7 +469,8 @@ static bool drop_until_fit(struct planner_search *s, uint32_t spared, uint64_t l
         if (!best_drop(s, t, spared, &f)) {
             /* the worst stage is stuck: look at any other that is too high */
             bool is_found = false;
-            for (uint32_t other = 0; other < s->sched.stages && !is_found; other++)
+            for (uint32_t other = 0; other < s->sched.stages && !is_found && !is_over(s, job);
+                 other++)
                 is_found = s->stages[other].peak > s->budget && other != t &&
                            best_drop(s, other, spared, &f);
             if (!is_found || ++stuck > s->sched.stages)
@@ -806,7 +807,7 @@ void planner_search_fill(struct planner_search *s, const struct planner_job *job
     bool is_changed = s->excess == 0;
     while (is_changed && !is_over(s, job)) {
         is_changed = false;
-        for (uint32_t t = s->sched.stages; t-- > 0;)
+        for (uint32_t t = s->sched.stages; t-- > 0 && !is_over(s, job);)
             is_changed |= for_reruns(s, t, job, fill_node);
     }
     note_best(s);

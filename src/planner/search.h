@@ -3,8 +3,9 @@
  * A flip keeps an item over the gap between two moments at which it is present or used, or stops
  * keeping it there. Inside the gap only the peaks change, by exactly the item's bytes; the two ends
  * are evaluated exactly. So a flip costs two stage evaluations plus one addition per stage of the
- * gap. Drops that are only looked at change nothing, and what their ends cost is remembered by the
- * rows around them: a repair looks at the same ones again and again. */
+ * gap. A flip that is only looked at changes nothing, and what its ends cost is remembered by the
+ * rows around them: a repair looks at the same ones again and again. Where a maker of several
+ * outputs runs inside the gap, looking is trying and undoing. */
 #ifndef EBB_PLANNER_SEARCH_H
 #define EBB_PLANNER_SEARCH_H
 
@@ -40,7 +41,7 @@ struct planner_search {
     uint32_t movable_count;
     uint64_t random;
     uint64_t exact_work; /* limit of a repair: exact drops x nodes squared; 0: none */
-    uint64_t most_work;  /* limit of everything: stages evaluated x nodes; 0: none */
+    uint64_t most_work;  /* limit of everything: stages looked at x nodes; 0: none */
     uint64_t work;       /* of which so much is used up */
 };
 

@@ -35,7 +35,6 @@
 #define SHORT_OPS 300       /* up to here a portfolio is quick wherever it is asked */
 #define EXCHANGED_OPS 3000  /* up to here exchanges find much in some tenths of a second */
 #define THRASHES 1.3 /* times the step: from here on larger ones take seconds near the floor */
-#define UNIFIED_THRASHES 2 /* from here on flips find little, and games take long */
 #define FEWER 4
 #define WORTH_BLOCKS 1.1 /* times the step: games that take longer are worth another way */
 

@@ -190,12 +190,13 @@ static enum ebb_status try_all_slower(struct unified *u, const struct unified *w
     return status;
 }
 
-/* Near the floor a few games may find nothing: then the floor's own plan is where it begins. */
-static enum ebb_status try_floor(struct unified *u, struct ebb_error *err)
+/* Near the floor a few games may find nothing: then the floor's own plan is where it begins. Who
+ * knows the floor has its plan, too: large steps are not searched for it again. */
+static enum ebb_status try_floor(struct unified *u, uint64_t floor_bytes, struct ebb_error *err)
 {
     struct plan plan = {0};
     uint64_t bytes;
-    if (u->is_found || u->trace->op_count > UNIFIED_SOME_OPS)
+    if (u->is_found || (floor_bytes && u->trace->op_count > UNIFIED_SOME_OPS))
         return EBB_OK;
     enum ebb_status status = planner_floor(u->trace, u->tiers, &plan, &bytes, err);
     if (status == EBB_OK && bytes <= u->tiers->bytes[0])
@@ -225,7 +226,7 @@ static enum ebb_status search(struct unified *u, uint64_t floor_bytes, struct eb
         EBB_THEN(status, planner_unified_try_exchanges(&without, WORTH_IT, err));
         EBB_THEN(status, take(u, &without, false, err));
     }
-    EBB_THEN(status, try_floor(u, err));
+    EBB_THEN(status, try_floor(u, floor_bytes, err));
     if (planner_has_tiers(u->tiers)) {
         EBB_THEN(status, planner_unified_flip(u, err));
         if (!u->tiers->homes)

@@ -40,6 +40,12 @@ static void check_beliefs(struct planner_search *s, struct planner_eval *ev)
         CHECK_EQ(s->row_bytes[t], planner_row_bytes(s->graph, planner_row(&s->sched, t)));
         excess += stages[t].peak > s->budget ? stages[t].peak - s->budget : 0;
     }
+    for (uint32_t t = 0; t <= s->sched.stages; t++) {
+        uint64_t hash = 0;
+        for (uint32_t i = 0; i < s->graph->item_count; i++)
+            hash ^= planner_bit(planner_row(&s->sched, t), i) ? s->item_hash[i] : 0;
+        CHECK(hash == s->row_hash[t]);
+    }
     CHECK_EQ(excess, s->excess);
     if (s->has_best) {
         believed = s->best.cost;
@@ -98,6 +104,7 @@ static bool search_one(const struct trace *trace, double ratio)
         check_beliefs(&s, &job.ev);
         planner_search_polish(&s, &job);
         check_beliefs(&s, &job.ev);
+        check_foresight(&s);
         planner_search_anneal(&s, 500, 1, &job);
         check_beliefs(&s, &job.ev);
         planner_search_iterate(&s, 1, &job);
