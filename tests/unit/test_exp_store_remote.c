@@ -2,6 +2,7 @@
  * that hold no secrets. tests/store has the servers. */
 #include "test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -331,6 +332,90 @@ TEST(upload__that_runs_out_of_memory_can_be_tried_again)
     exp_store_net_destroy(net);
     unsetenv("STORAGE_EMULATOR_HOST");
     CHECK_OK(exp_store_remove_tree(dir, &err), &err);
+}
+
+/* ---- fetches ---- */
+
+/* A store that gives what lies in a directory of this machine. */
+static struct {
+    char dir[64];
+    uint64_t
+        fail_at; /* allocations are counted from each manifest that has arrived; 0 = not at all */
+} local;
+
+static void local_address(const struct exp_store *store, const char *name, struct ebb_str *out)
+{
+    (void)store;
+    ebb_str_printf(out, "local/%s", name);
+}
+
+static enum ebb_status local_get(struct exp_remote *r, const char *name, const char *path,
+                                 int64_t offset, int64_t bytes, exp_http_sink sink, void *context,
+                                 struct ebb_error *err)
+{
+    char text[300], data[4096];
+    (void)r;
+    CHECK(offset == 0 && bytes < 0);
+    snprintf(text, sizeof text, "%s/%s/%s", local.dir, name, path);
+    int fd = open(text, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, data, sizeof data);
+    CHECK(n >= 0 && n < (ssize_t)sizeof data);
+    close(fd);
+    bool is_taken = sink(context, data, (size_t)n);
+    if (strcmp(path, "manifest.json") == 0 && local.fail_at > 0)
+        ebb_heap_fail_at(local.fail_at);
+    return is_taken ? EBB_OK : ebb_fail(err, EBB_EIO, "not taken");
+}
+
+static const struct exp_remote_driver local_remote = {.address = local_address, .get = local_get};
+static const struct exp_store_driver local_driver = {.name = "local", .remote = &local_remote};
+
+struct local_fetch {
+    struct exp_store store;
+    char to[80];
+    uint64_t first; /* of the whole fetch, fails, too */
+};
+
+static enum ebb_status fetch_once(struct local_fetch *f)
+{
+    struct ebb_error err;
+    uint64_t before = ebb_heap_live();
+    ebb_heap_fail_at(f->first);
+    enum ebb_status status = exp_store_fetch(&f->store, uuid, "{\"empty/\": 0}", f->to, NULL, &err);
+    ebb_heap_fail_at(0);
+    CHECK_EQ(ebb_heap_live(), before);
+    CHECK_OK(exp_store_remove_tree(f->to, &err), &err);
+    return status;
+}
+
+/* EBB_ECORRUPT is the end of a checkpoint in its store: memory that is out says nothing about it. */
+TEST(fetch__that_runs_out_of_memory_can_be_tried_again)
+{
+    struct local_fetch f = {.store = {.driver = &local_driver}};
+    struct exp_http *http = NULL;
+    struct ebb_error err;
+    char copy[128];
+    seal(local.dir, copy, sizeof copy);
+    snprintf(f.to, sizeof f.to, "%s/to", local.dir);
+    CHECK_OK(exp_store_net_create(&f.store.net, &err), &err);
+    CHECK_OK(exp_net_http(f.store.net, &http, &err), &err); /* it stays */
+    for (int way = 0; way < 2; way++) {
+        enum ebb_status status = EBB_ENOMEM;
+        uint64_t n = 1;
+        for (; status != EBB_OK; n++) {
+            f.first = way == 1 ? n : 0;
+            local.fail_at = way == 0 ? n : 0; /* each time a manifest arrives */
+            status = fetch_once(&f);
+            if (status != EBB_OK && status != EBB_ENOMEM && status != EBB_EIO)
+                fail_msg("way %d, allocation %llu: %s", way, (unsigned long long)n,
+                         ebb_status_text(status));
+            CHECK(n < 1000);
+        }
+        CHECK(n > 5);
+    }
+    local.fail_at = 0;
+    exp_store_net_destroy(f.store.net);
+    CHECK_OK(exp_store_remove_tree(local.dir, &err), &err);
 }
 
 TEST(names__are_as_long_as_keys_with_prefix_and_uuid_may_be)

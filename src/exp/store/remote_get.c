@@ -70,10 +70,11 @@ static enum ebb_status get_manifest(struct exp_remote *r, const char *uuid, stru
     const struct ebb_doc_node *root = NULL;
     EBB_TRY(r->store->driver->remote->get(r, uuid, EBB_MANIFEST, 0, -1, keep, text, err));
     EBB_TRY(ebb_str_status(text, err));
-    if (ebb_doc_parse_json(arena, EBB_MANIFEST, ebb_str_c(text), text->length, &root, err) !=
-            EBB_OK ||
-        ebb_manifest_read(arena, EBB_MANIFEST, root, manifest, err) != EBB_OK)
-        return ebb_context(err, EBB_ECORRUPT, "damaged");
+    enum ebb_status status =
+        ebb_doc_parse_json(arena, EBB_MANIFEST, ebb_str_c(text), text->length, &root, err);
+    EBB_THEN(status, ebb_manifest_read(arena, EBB_MANIFEST, root, manifest, err));
+    if (status != EBB_OK) /* what there was no memory to read may be good */
+        return status == EBB_ENOMEM ? status : ebb_context(err, EBB_ECORRUPT, "damaged");
     if (manifest->uuid == NULL || strcmp(manifest->uuid, uuid) != 0)
         return ebb_fail(err, EBB_ECORRUPT, "damaged: manifest.json is not this checkpoint's");
     for (size_t i = 0; i < manifest->count; i++) {
