@@ -8,6 +8,7 @@
 
 #include "exp/store/store.h"
 #include "torture.h"
+#include "unreadable.h"
 
 static const char uuid[] = "0f0e0d0c-0b0a-4908-8706-050403020100";
 
@@ -100,6 +101,9 @@ TEST(damage__is_found)
                                           "cd c/0* && printf ab > state/w",
                                           "rm c/*/state/w",
                                           "rm c/*/manifest.json",
+                                          "cd c/0* && mv manifest.json m && ln -s m manifest.json",
+                                          "cd c/0* && rm state/w && mkdir state/w",
+                                          "cd c/0* && rm -r state && touch state",
                                           "cd c/0* && echo x > manifest.json",
                                           "sed -i 's|state/w|../../etc/passwd|' c/*/manifest.json",
                                           "cd c/0* && rm state/w && ln -s /etc/passwd state/w"};
@@ -126,6 +130,36 @@ TEST(want_of_memory__is_no_damage)
     struct place p;
     begin_with_one(&p);
     torture(verify, &p, 1000);
+    end(&p);
+}
+
+/* What cannot be read may be good. */
+TEST(a_file_that_cannot_be_read__is_no_damage)
+{
+    static const char *const names[] = {"state/w", "metadata.json", "manifest.json"};
+    struct place p;
+    struct ebb_error err;
+    begin_with_one(&p);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[160];
+        snprintf(path, sizeof path, "%s/c/%s/%s", p.dir, uuid, names[i]);
+        unreadable_begin(path);
+        CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_EIO);
+        unreadable_end(path);
+        CHECK_OK(exp_store_verify(p.store, uuid, &err), &err);
+    }
+    end(&p);
+}
+
+TEST(what_is_not_there__is_told_from_damage)
+{
+    struct place p;
+    struct ebb_error err;
+    begin_with_one(&p);
+    CHECK_EQ(exp_store_verify(p.store, "1f0e0d0c-0b0a-4908-8706-050403020100", &err), EBB_EINPUT);
+    shell(&p, "mv c d", 0);
+    CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "checkpoint_storage.host_path") != NULL);
     end(&p);
 }
 

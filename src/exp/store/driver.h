@@ -130,9 +130,13 @@ enum ebb_status exp_tree_read(struct exp_tree *tree, int directory, bool wants_h
 void exp_tree_fini(struct exp_tree *tree);
 /* Links to files of the tree become other names of those files. EBB_EINPUT: one leads elsewhere. */
 enum ebb_status exp_tree_flatten(int directory, struct ebb_error *err);
-/* Hash of one file below a directory; links refused. */
+/* Hash of one file below a directory. EBB_ECORRUPT: there is none, or a link or directory has its
+ * place; any other status says nothing about it. */
 enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], int64_t *bytes,
                               struct ebb_error *err);
+/* What an errno value of reading a file of a tree is: EBB_ECORRUPT when it is not there (see above),
+ * else as in base/status.h. */
+enum ebb_status exp_tree_errno(int code);
 /* Remove `name` in a directory, whatever it is. */
 enum ebb_status exp_tree_remove(int parent, const char *name, struct ebb_error *err);
 

@@ -23,12 +23,19 @@ static enum ebb_status fail(struct ebb_error *err, const char *what, const char 
     return ebb_fail(err, ebb_errno_status(errno), "%s %s: %s", what, path, strerror(errno));
 }
 
+/* EBB_EINPUT: there is no such directory, which is no damage of what should be in it. */
+static enum ebb_status open_status(int code)
+{
+    enum ebb_status status = exp_tree_errno(code);
+    return status == EBB_ECORRUPT ? EBB_EINPUT : status;
+}
+
 static enum ebb_status open_base(const struct exp_store *store, int *fd, struct ebb_error *err)
 {
     *fd = open(store->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd >= 0)
         return EBB_OK;
-    return ebb_fail(err, EBB_EIO,
+    return ebb_fail(err, open_status(errno),
                     "cannot open the checkpoint directory %s (checkpoint_storage.host_path): %s",
                     store->directory, strerror(errno));
 }
@@ -46,19 +53,25 @@ static enum ebb_status prepare(const struct exp_store *store, struct ebb_error *
 
 /* ---- sealing ---- */
 
-/* What is in a root file of the checkpoint; *out is untouched when there is none. */
+static enum ebb_status fail_to_read(struct ebb_error *err, const char *name)
+{
+    return ebb_fail(err, exp_tree_errno(errno), "cannot read %s: %s", name, strerror(errno));
+}
+
+/* What is in a root file of the checkpoint; *out is untouched when there is none. EBB_ECORRUPT: a link
+ * or directory has its place. */
 static enum ebb_status read_file(int dir, const char *name, struct ebb_str *out,
                                  struct ebb_error *err)
 {
     char buffer[8192];
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return errno == ENOENT ? EBB_OK : fail(err, "cannot read", name);
+        return errno == ENOENT ? EBB_OK : fail_to_read(err, name);
     enum ebb_status status = EBB_OK;
     ssize_t n;
     while (status == EBB_OK && (n = read(fd, buffer, sizeof buffer)) != 0) {
         if (n < 0)
-            status = fail(err, "cannot read", name);
+            status = fail_to_read(err, name);
         else if (out->length + (size_t)n > METADATA_MAX)
             status = ebb_fail(err, EBB_EINPUT, "%s is larger than 16 MiB", name);
         else
@@ -348,7 +361,7 @@ static enum ebb_status verify_entry(int dir, const struct ebb_manifest_file *wan
         return ebb_fail(err, EBB_ECORRUPT, "manifest.json names \"%s\"", want->path);
     enum ebb_status status = exp_tree_hash(dir, want->path, found, &bytes, err);
     if (status != EBB_OK)
-        return status == EBB_ENOMEM ? status : ebb_context(err, EBB_ECORRUPT, "damaged");
+        return status == EBB_ECORRUPT ? ebb_context(err, status, "damaged") : status;
     if (bytes != want->bytes)
         return ebb_fail(err, EBB_ECORRUPT, "damaged: %s has %lld bytes, manifest.json says %lld",
                         want->path, (long long)bytes, (long long)want->bytes);
@@ -395,7 +408,7 @@ static enum ebb_status verify_at(int base, const char *name, const char *uuid,
 {
     int dir = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
-        return fail(err, "cannot open", name);
+        return ebb_fail(err, open_status(errno), "cannot open %s: %s", name, strerror(errno));
     enum ebb_status status = verify_open(dir, uuid, err);
     close(dir);
     return status;

@@ -107,13 +107,13 @@ struct exp_store_item {
 /* Seal, make durable and rename a batch: two syncs for all of it. Each item has its own status.
  * shared_fs only. */
 void exp_store_publish(const struct exp_store *store, struct exp_store_item *items, size_t count);
-/* Every file as the manifest says. EBB_ECORRUPT: which one is not; EBB_EIO: it is not there.
- * shared_fs only. */
+/* Every file as the manifest says. EBB_ECORRUPT: which one is not; EBB_EINPUT: there is no such
+ * checkpoint; any other: it could not be read, and may be good. shared_fs only. */
+enum ebb_status exp_store_verify(const struct exp_store *store, const char *uuid,
+                                 struct ebb_error *err);
 /* The same of a copy in a folder of any name. */
 enum ebb_status exp_store_verify_copy(const char *directory, const char *uuid,
                                       struct ebb_error *err);
-enum ebb_status exp_store_verify(const struct exp_store *store, const char *uuid,
-                                 struct ebb_error *err);
 /* Final and staging form. resources: the record of a checkpoint in a remote store, of which exactly
  * these files are removed, and uploads that were not finished; NULL: only those. journal: of its
  * upload, or NULL. */

@@ -21,6 +21,17 @@ static enum ebb_status fail(struct ebb_error *err, const char *what, const char 
     return ebb_fail(err, ebb_errno_status(errno), "%s %s: %s", what, path, strerror(errno));
 }
 
+enum ebb_status exp_tree_errno(int code)
+{
+    bool is_missing = code == ENOENT || code == ENOTDIR || code == ELOOP || code == EISDIR;
+    return is_missing ? EBB_ECORRUPT : ebb_errno_status(code);
+}
+
+static enum ebb_status fail_to_read(struct ebb_error *err, const char *path)
+{
+    return ebb_fail(err, exp_tree_errno(errno), "cannot read %s: %s", path, strerror(errno));
+}
+
 enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], int64_t *bytes,
                               struct ebb_error *err)
 {
@@ -28,11 +39,11 @@ enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], 
     enum ebb_status status = EBB_OK;
     int64_t total = 0;
     size_t size = (size_t)256 << 10;
-    int fd = openat(directory, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     char *buffer = ebb_alloc(size);
     ebb_sha256_init(&hash);
+    int fd = openat(directory, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        status = fail(err, "cannot read", path);
+        status = fail_to_read(err, path);
     else if (buffer == NULL)
         status = ebb_no_memory(err, size);
     while (status == EBB_OK) {
@@ -42,7 +53,7 @@ enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            status = fail(err, "cannot read", path);
+            status = fail_to_read(err, path);
             break;
         }
         ebb_sha256_add(&hash, buffer, (size_t)n);
