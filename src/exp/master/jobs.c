@@ -182,26 +182,32 @@ static void path_of(const struct exp_job *job, const char *place, const char *su
     snprintf(path, size, "%s/%s/%s%s", job->state_dir, place, job->uuid, suffix);
 }
 
-static enum ebb_status fetch(struct exp_job *job, const struct exp_store *store)
+/* The copy that was fetched before. EBB_EINPUT: there is none (any more). All who start from this
+ * checkpoint share it: it is removed only when it is damaged, and stays when it cannot be read. */
+static enum ebb_status verify_fetched(struct exp_job *job, const char *cache)
 {
+    struct exp_storage storage = {.kind = EXP_STORAGE_SHARED_FS, .directory = cache};
+    struct exp_store *here = NULL;
     char path[4096];
     path_of(job, EXP_CACHE, "", path, sizeof path);
-    if (access(path, F_OK) == 0) { /* fetched before; a damaged copy is fetched again */
-        struct exp_storage cache = {.kind = EXP_STORAGE_SHARED_FS};
-        char place[4096];
-        struct exp_store *here = NULL;
-        snprintf(place, sizeof place, "%s/%s", job->state_dir, EXP_CACHE);
-        cache.directory = place;
-        EBB_TRY(exp_store_open(&cache, 0, NULL, &here, &job->err));
-        enum ebb_status status = exp_store_verify(here, job->uuid, &job->err);
-        exp_store_close(here);
-        (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now: goes last */
-        if (status == EBB_OK)
-            return EBB_OK;
-        EBB_TRY(exp_store_remove_tree(path, &job->err));
-    }
-    snprintf(path, sizeof path, "%s/%s", job->state_dir, EXP_CACHE);
-    return exp_store_fetch(store, job->uuid, job->resources.data, path, &job->watch, &job->err);
+    EBB_TRY(exp_store_open(&storage, 0, NULL, &here, &job->err));
+    enum ebb_status status = exp_store_verify(here, job->uuid, &job->err);
+    exp_store_close(here);
+    (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now: goes last */
+    if (status != EBB_ECORRUPT)
+        return status;
+    EBB_TRY(exp_store_remove_tree(path, &job->err));
+    return EBB_EINPUT;
+}
+
+static enum ebb_status fetch(struct exp_job *job, const struct exp_store *store)
+{
+    char cache[4096];
+    snprintf(cache, sizeof cache, "%s/%s", job->state_dir, EXP_CACHE);
+    enum ebb_status status = verify_fetched(job, cache);
+    if (status != EBB_EINPUT)
+        return status;
+    return exp_store_fetch(store, job->uuid, job->resources.data, cache, &job->watch, &job->err);
 }
 
 static enum ebb_status prepare(struct exp_job *job)
