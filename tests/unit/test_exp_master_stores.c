@@ -8,6 +8,7 @@
 #include "bucket.h"
 #include "serve/serve.h"
 #include "master_fixture.h"
+#include "unreadable.h"
 
 static char yaml[4096];
 
@@ -290,6 +291,91 @@ TEST(a_manifest__that_arrives_damaged_costs_no_checkpoint)
     CHECK_EQ(bucket_count("/metadata.json"), 3);
     CHECK(count >= 1);
     CHECK_EQ(restarts(&f, 1), 0);
+    fixture_end(&f);
+}
+
+/* ---- what is here ---- */
+
+/* Paused after a checkpoint or more, in that place or on the way there; *path: of the newest here. */
+static void begin_paused(struct fixture *f, const char *place, const char *more, char path[300])
+{
+    char text[200];
+    snprintf(text, sizeof text, "min_checkpoint_period: 1\nmax_restarts: 0\n%s", more);
+    bucket_clear();
+    fixture_begin(f, 1);
+    fixture_open(f);
+    fixture_submit(
+        f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 200", "name: single, max_steps: 50", text));
+    atomic_store(&bucket.is_away, true);
+    FIXTURE_UNTIL(f, fixture_has_trial(f) && fixture_steps(f, 1) >= 2);
+    act(f, 1, "pause");
+    FIXTURE_UNTIL(f, exp_master_info(f->m).running == 0);
+    snprintf(path, 300, "%s/%s/%s", f->dir, place, ebb_doc_string(checkpoint(f, 1), "uuid", ""));
+}
+
+#define BY_BUCKET "checkpoint_storage: {type: gcs, bucket: ckpt, save_trial_latest: 99}\n"
+
+static void end_paused(struct fixture *f)
+{
+    act(f, 1, "kill");
+    FIXTURE_UNTIL(f, exp_master_info(f->m).running == 0);
+    fixture_end(f);
+}
+
+TEST(a_checkpoint__that_cannot_be_read_for_a_while_is_waited_for)
+{
+    static const char *const places[] = {"staging", "checkpoints"};
+    static const char *const more[] = {BY_BUCKET, ""};
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture f;
+        char path[300], manifest[320], uuid[64];
+        begin_paused(&f, places[i], more[i], path);
+        int64_t steps = fixture_steps(&f, 1), id = ebb_doc_int(checkpoint(&f, 1), "id", 0);
+        snprintf(uuid, sizeof uuid, "%s", ebb_doc_string(checkpoint(&f, 1), "uuid", ""));
+        snprintf(manifest, sizeof manifest, "%s/manifest.json", path);
+        unreadable_begin(manifest);
+        act(&f, 1, "activate");
+        FIXTURE_UNTIL(
+            &f,
+            ebb_doc_get(fixture_get(&f, "/trials/1/logs?search=manifest.json"), "logs")->count > 0);
+        fixture_turn_for(&f, 500);
+        CHECK_EQ(access(path, F_OK), 0);
+        CHECK_EQ(restarts(&f, 1), 0);
+        CHECK_STR(fixture_state(&f, 1), "ACTIVE");
+        CHECK_EQ(fixture_steps(&f, 1), steps);
+        unreadable_end(manifest);
+        FIXTURE_UNTIL(&f, fixture_steps(&f, 1) > steps);
+        CHECK_EQ(restarts(&f, 1), 0);
+        CHECK_EQ(ebb_doc_int(fixture_get(&f, "/checkpoints/%s", uuid), "id", 0), id);
+        end_paused(&f);
+    }
+}
+
+TEST(a_staged_copy__that_is_gone_leaves_the_checkpoint_before)
+{
+    struct fixture f;
+    char path[300];
+    begin_paused(&f, "staging", BY_BUCKET, path);
+    int64_t steps = fixture_steps(&f, 1);
+    fixture_remove(path);
+    act(&f, 1, "activate");
+    FIXTURE_UNTIL(&f, fixture_steps(&f, 1) >= steps &&
+                          strstr(path, ebb_doc_string(checkpoint(&f, 1), "uuid", "")) == NULL);
+    CHECK_EQ(restarts(&f, 1), 0);
+    end_paused(&f);
+}
+
+/* Its directory may be mounted again, or has been moved: all that is known of it stays. */
+TEST(a_checkpoint__that_is_gone_from_a_directory_of_others_fails_its_trial)
+{
+    struct fixture f;
+    char path[300];
+    begin_paused(&f, "checkpoints", "", path);
+    fixture_remove(path);
+    act(&f, 1, "activate");
+    FIXTURE_UNTIL(&f, fixture_is_ended(fixture_state(&f, 1)));
+    CHECK(strstr(ebb_doc_string(fixture_get(&f, "/trials/1"), "message", ""), "host_path") != NULL);
+    CHECK_STR(state_of(&f, 1), "COMPLETED");
     fixture_end(&f);
 }
 

@@ -20,6 +20,7 @@
 #define FULL_AGAIN_NS 5000000000ull   /* after a checkpoint for which there was no room */
 #define FULL_BYTES 65536u             /* less than this is no room */
 #define STORE_AGAIN_NS 30000000000ull /* for want of an answer of its store */
+#define READ_AGAIN_NS 5000000000ull   /* for want of an answer of a disk */
 
 /* ---- phases ---- */
 
@@ -236,22 +237,27 @@ static void wait_for_room(struct exp_master *m, struct exp_trial *r)
     m->is_trim_due = m->is_room_short = m->wants_turn = true;
 }
 
-/* What it needs is not there. A store out of reach is nobody's fault and comes back; an own
- * checkpoint that is not whole leaves the one before it. */
+/* Nobody's fault, and no word about the checkpoint: memory, room, a disk or a store come back. */
+static bool is_passing(const struct exp_job *job)
+{
+    return job->status == EBB_EFULL || job->status == EBB_ENOMEM || job->status == EBB_EIO ||
+           (job->is_remote && job->status == EBB_ECANCELED);
+}
+
+/* What it needs is not there. What passes is waited for; an own checkpoint that is damaged, or gone
+ * before it was in its store, leaves the one before it. */
 static enum ebb_status not_prepared(struct exp_master *m, struct exp_alloc *a,
                                     const struct exp_job *job, struct ebb_error *err)
 {
     snprintf(a->reason, sizeof a->reason, "%.*s", (int)sizeof a->reason - 1, job->err.message);
-    bool is_passing = job->status == EBB_EFULL ||
-                      (job->is_remote && (job->status == EBB_EIO || job->status == EBB_ECANCELED));
-    if (is_passing)
-        a->is_patient = job->is_remote;
-    else if (job->uuid != NULL && !a->from.is_warm &&
-             (job->status == EBB_ECORRUPT || (a->from.is_staged && job->status != EBB_EINPUT))) {
+    if (is_passing(job)) {
+        a->again_ns = job->is_remote ? STORE_AGAIN_NS : job->status == EBB_EIO ? READ_AGAIN_NS : 0;
+    } else if (job->uuid != NULL && !a->from.is_warm && job->status == EBB_ECORRUPT) {
         a->trial->sequence.is_running = false; /* it was about to begin */
         EBB_TRY(exp_upload_lost(m, a->trial, job->uuid, err));
-    } else if (a->fault == EXP_FAULT_NONE && (job->uuid != NULL || job->status == EBB_EINPUT))
+    } else if (a->fault == EXP_FAULT_NONE && (job->uuid != NULL || job->status == EBB_EINPUT)) {
         a->fault = EXP_FAULT_FAILED;
+    }
     return EBB_OK;
 }
 
@@ -478,7 +484,7 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
         EBB_TRY(exp_gc_discard(m, a->uuid, err));
     EBB_TRY(exp_db_alloc_delete(m->db, EXP_DB_NAME(a->id), err));
     if (is_unstarted)
-        r->not_before_ns = m->now_ns + (a->is_patient ? STORE_AGAIN_NS : START_AGAIN_NS);
+        r->not_before_ns = m->now_ns + (a->again_ns > 0 ? a->again_ns : START_AGAIN_NS);
     exp_alloc_free(m, a);
     exp_trial_leave_tasks(m, r);
     m->sweep_ns = m->now_ns;

@@ -58,7 +58,7 @@ struct exp_alloc { /* a process of a trial, from the decision to start it until 
     enum exp_alloc_phase phase;
     enum exp_fault fault;
     bool is_kill_due;     /* after the commit */
-    bool is_patient;      /* its store was out of reach: the next start is later */
+    uint64_t again_ns;    /* no process came to be: how long until the next start; 0 = as usual */
     bool is_held;         /* gets no work while too much waits to be uploaded */
     bool is_publishing;   /* a job publishes its checkpoint: nothing else about it is decided */
     bool has_spoken;      /* HELLO, to this master or an earlier one */

@@ -224,6 +224,8 @@ static enum ebb_status prepare(struct exp_job *job)
                                  ? fetch(job, store)
                                  : exp_store_verify(store, job->uuid, &job->err);
     exp_store_close(store);
+    if (status == EBB_EINPUT && job->is_staged)
+        status = ebb_context(&job->err, EBB_ECORRUPT, "the staged copy is gone");
     return status;
 }
 

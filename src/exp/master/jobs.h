@@ -13,7 +13,8 @@
 enum exp_job_kind {
     EXP_JOB_PUBLISH,     /* location, uuid, metadata, model, code_from */
     EXP_JOB_PREPARE,     /* work_dir, model, location and uuid (may be NULL): unpack and verify;
-                            remote: fetch into the cache */
+                            remote: fetch into the cache. EBB_ECORRUPT: the checkpoint is damaged,
+                            or staged and gone; EBB_EINPUT: its directory is not there */
     EXP_JOB_REMOVE,      /* location, uuid, resources (remote); also staged and cached copies */
     EXP_JOB_REMOVE_TREE, /* work_dir; uuid: the name of its removal, or NULL */
     EXP_JOB_UPLOAD,      /* location, uuid: from the staging */
@@ -34,6 +35,7 @@ struct exp_job {
     char *location, *uuid, *metadata, *work_dir, *code_from; /* owned */
     char *access_key, *secret_key; /* of a remote location; NULL = the usual ones */
     bool is_remote;                /* asks a server: done by the threads for that */
+    bool is_staged;                /* PREPARE: its copy here is the only one, or may be */
     struct exp_store_net *net;     /* borrowed */
     const char *state_dir;         /* borrowed: staging and cache are below */
     struct exp_store_watch watch;

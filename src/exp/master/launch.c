@@ -77,7 +77,7 @@ static enum ebb_status fill_source(struct exp_master *m, struct exp_alloc *a,
     snprintf(a->from.uuid, sizeof a->from.uuid, "%s", row->uuid);
     a->from.trial = row->trial_id;
     a->from.step = row->step_id;
-    a->from.is_staged = strcmp(row->state, "ACTIVE") == 0;
+    a->from.is_staged = job->is_staged = strcmp(row->state, "ACTIVE") == 0;
     const char *location = a->from.is_staged ? e->stage_location : row->storage;
     EBB_TRY(exp_job_place(m, job, location, EXP_STORAGE_SECTION, err));
     EBB_TRY(exp_text_set(&job->uuid, row->uuid, err));
