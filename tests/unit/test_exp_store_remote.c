@@ -280,8 +280,8 @@ TEST(sums_of_parts__are_those_of_their_bytes)
 
 /* ---- uploads ---- */
 
-/* A sealed checkpoint in a directory of its own. */
-static void seal(char dir[64], char *copy, size_t size)
+/* A sealed checkpoint with a file of so many bytes, in a directory of its own. */
+static void seal(char dir[64], int64_t bytes, char *copy, size_t size)
 {
     struct ebb_error err;
     struct exp_store *store = NULL;
@@ -289,8 +289,8 @@ static void seal(char dir[64], char *copy, size_t size)
     char text[300];
     snprintf(dir, 64, "/tmp/ebb-upload-XXXXXX");
     assert_non_null(mkdtemp(dir));
-    snprintf(text, sizeof text, "mkdir -p %s/.%s.tmp && printf abc > %s/.%s.tmp/w", dir, uuid, dir,
-             uuid);
+    snprintf(text, sizeof text, "cd %s && mkdir .%s.tmp && seq 9999999 | head -c %lld > .%s.tmp/w",
+             dir, uuid, (long long)bytes, uuid);
     CHECK_EQ(system(text), 0);
     snprintf(text, sizeof text, "{\"type\":\"shared_fs\",\"directory\":\"%s\"}", dir);
     CHECK_OK(exp_store_open_location(text, NULL, NULL, &store, &err), &err);
@@ -311,7 +311,7 @@ TEST(upload__that_runs_out_of_memory_can_be_tried_again)
     struct exp_store_watch watch = {.tries = 1};
     char dir[64], copy[128], journal[160];
     uint64_t n = 1, before = 0;
-    seal(dir, copy, sizeof copy);
+    seal(dir, 3, copy, sizeof copy);
     snprintf(journal, sizeof journal, "%s.journal", copy);
     setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1", 1); /* nobody there */
     CHECK_OK(exp_store_net_create(&net, &err), &err);
@@ -395,7 +395,7 @@ TEST(fetch__that_runs_out_of_memory_can_be_tried_again)
     struct exp_http *http = NULL;
     struct ebb_error err;
     char copy[128];
-    seal(local.dir, copy, sizeof copy);
+    seal(local.dir, 3, copy, sizeof copy);
     snprintf(f.to, sizeof f.to, "%s/to", local.dir);
     CHECK_OK(exp_store_net_create(&f.store.net, &err), &err);
     CHECK_OK(exp_net_http(f.store.net, &http, &err), &err); /* it stays */
@@ -416,6 +416,124 @@ TEST(fetch__that_runs_out_of_memory_can_be_tried_again)
     local.fail_at = 0;
     exp_store_net_destroy(f.store.net);
     CHECK_OK(exp_store_remove_tree(local.dir, &err), &err);
+}
+
+/* ---- uploads in parts ---- */
+
+enum { PART = 8 << 20, LARGE = 4 * PART + 1000 }; /* as s3 has it: the last one shorter */
+
+/* A store that takes everything and keeps the sums of parts. */
+static struct {
+    int forgets;     /* so many uploads in parts before they are finished */
+    atomic_int sums; /* of parts that came with their own */
+} taker;
+
+static enum ebb_status take(struct exp_remote *r, const struct exp_remote_file *f,
+                            struct ebb_error *err)
+{
+    (void)r, (void)f, (void)err;
+    return EBB_OK;
+}
+
+static enum ebb_status take_begin(struct exp_remote *r, const struct exp_remote_file *f,
+                                  char id[EXP_UPLOAD_ID], struct ebb_error *err)
+{
+    (void)r, (void)f, (void)err;
+    snprintf(id, EXP_UPLOAD_ID, "id");
+    return EBB_OK;
+}
+
+static enum ebb_status take_sums(struct exp_remote *r, const struct exp_remote_file *f,
+                                 const size_t *parts, size_t count, struct exp_sums *sums,
+                                 struct ebb_error *err)
+{
+    return exp_store_s3.remote->sum_parts(r, f, parts, count, sums, err);
+}
+
+static enum ebb_status take_part(struct exp_remote *r, const struct exp_remote_file *f,
+                                 const char *id, size_t part, const struct exp_sums *sums,
+                                 char etag[EXP_ETAG], struct ebb_error *err)
+{
+    struct exp_sums own = {0};
+    struct ebb_error why;
+    (void)id, (void)err;
+    if (exp_store_s3.remote->sum_parts(r, f, &part, 1, &own, &why) == EBB_OK)
+        atomic_fetch_add(&taker.sums, strcmp(own.md5_hex, sums->md5_hex) == 0);
+    snprintf(etag, EXP_ETAG, "\"%s\"", sums->md5_hex);
+    return EBB_OK;
+}
+
+static enum ebb_status take_finish(struct exp_remote *r, const struct exp_remote_file *f,
+                                   const char *id, size_t parts, struct ebb_error *err)
+{
+    (void)r, (void)f, (void)id;
+    CHECK_EQ(parts, 5);
+    return taker.forgets-- > 0 ? ebb_fail(err, EBB_ECORRUPT, "NoSuchUpload") : EBB_OK;
+}
+
+static int64_t take_part_bytes(int64_t bytes)
+{
+    return exp_store_s3.remote->part_bytes(bytes);
+}
+
+static const struct exp_remote_driver taking = {.address = local_address,
+                                                .has_markers = true,
+                                                .put = take,
+                                                .part_bytes = take_part_bytes,
+                                                .begin_parts = take_begin,
+                                                .sum_parts = take_sums,
+                                                .put_part = take_part,
+                                                .finish_parts = take_finish};
+static const struct exp_store_driver taking_driver = {.name = "taking", .remote = &taking};
+
+struct parts {
+    struct exp_store store;
+    struct exp_store_watch watch;
+    char dir[64], copy[128], journal[160];
+};
+
+/* A sealed checkpoint with one large file. */
+static void begin_parts(struct parts *p)
+{
+    struct ebb_error err;
+    struct exp_http *http = NULL;
+    *p = (struct parts){.store = {.driver = &taking_driver, .endpoint = "http://x"}};
+    seal(p->dir, LARGE, p->copy, sizeof p->copy);
+    snprintf(p->journal, sizeof p->journal, "%s.journal", p->copy);
+    CHECK_OK(exp_store_net_create(&p->store.net, &err), &err);
+    CHECK_OK(exp_net_http(p->store.net, &http, &err), &err);
+    taker.forgets = 0;
+    atomic_store(&taker.sums, 0);
+}
+
+static enum ebb_status upload_parts(struct parts *p, struct ebb_error *err)
+{
+    (void)unlink(p->journal);
+    return exp_store_upload(&p->store, uuid, p->copy, p->journal, &p->watch, err);
+}
+
+static void end_parts(struct parts *p)
+{
+    struct ebb_error err;
+    exp_store_net_destroy(p->store.net);
+    CHECK_OK(exp_store_remove_tree(p->dir, &err), &err);
+}
+
+TEST(upload__that_begins_again_counts_what_is_there)
+{
+    struct parts p;
+    struct ebb_error err;
+    begin_parts(&p);
+    CHECK_OK(upload_parts(&p, &err), &err);
+    long long bytes = atomic_load(&p.watch.bytes);
+    CHECK(bytes > LARGE && bytes < LARGE + 4096);
+    taker.forgets = 1;
+    CHECK_OK(upload_parts(&p, &err), &err);
+    CHECK_EQ(atomic_load(&p.watch.bytes), bytes);
+    CHECK_EQ(atomic_load(&taker.sums), 15);
+    taker.forgets = 2; /* then it is over for now */
+    CHECK_EQ(upload_parts(&p, &err), EBB_EIO);
+    end_parts(&p);
 }
 
 TEST(names__are_as_long_as_keys_with_prefix_and_uuid_may_be)

@@ -4,6 +4,13 @@
 
 #include "exp/master/inner.h"
 
+/* Of its bytes in its store. */
+static int64_t uploaded(const struct exp_upload *u)
+{
+    int64_t bytes = u->job != NULL ? (int64_t)atomic_load(&u->job->watch.bytes) : 0;
+    return bytes < u->bytes ? bytes : u->bytes;
+}
+
 static void count_uploads(const struct exp_master *m, struct exp_master_info *info)
 {
     for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next) {
@@ -11,7 +18,7 @@ static void count_uploads(const struct exp_master *m, struct exp_master_info *in
             continue;
         info->uploads++;
         info->upload_bytes += u->bytes;
-        info->uploaded_bytes += u->job != NULL ? (int64_t)atomic_load(&u->job->watch.bytes) : 0;
+        info->uploaded_bytes += uploaded(u);
         info->upload_error = u->error[0] != '\0' ? u->error : info->upload_error;
     }
     if (info->upload_error == NULL)
@@ -49,7 +56,7 @@ size_t exp_master_uploads(const struct exp_master *m, int64_t experiment, int64_
     for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next)
         if (u->experiment_id == experiment && !u->is_done && !u->is_unwanted) {
             count++;
-            *bytes += u->bytes - (u->job != NULL ? (int64_t)atomic_load(&u->job->watch.bytes) : 0);
+            *bytes += u->bytes - uploaded(u);
             *error = u->error[0] != '\0' ? u->error : *error;
         }
     if (*error == NULL)

@@ -66,6 +66,11 @@ static void count_sent(struct exp_remote *r, int64_t bytes)
         atomic_fetch_add(&r->watch->bytes, bytes);
 }
 
+static int64_t sent(const struct exp_remote *r)
+{
+    return r->watch != NULL ? (int64_t)atomic_load(&r->watch->bytes) : 0;
+}
+
 static void begin(struct batch *b)
 {
     pthread_mutex_init(&b->lock, NULL);
@@ -262,6 +267,7 @@ static enum ebb_status put_parts(struct batch *b, const struct exp_remote_file *
     const struct exp_remote_driver *d = b->r->store->driver->remote;
     char id[EXP_UPLOAD_ID];
     size_t parts = (size_t)((f->bytes + part_bytes - 1) / part_bytes);
+    int64_t before = sent(b->r); /* nothing else is on its way */
     enum ebb_status status = EBB_OK;
     for (int again = 0; again < 2; again++) {
         if (!exp_journal_upload(b->r->journal, f->path, id)) {
@@ -273,6 +279,7 @@ static enum ebb_status put_parts(struct batch *b, const struct exp_remote_file *
         if (status != EBB_ECORRUPT)
             break;
         EBB_TRY(exp_journal_begin(b->r->journal, f->path, "", NULL));
+        count_sent(b->r, before - sent(b->r)); /* what it knows nothing of is not there */
     }
     EBB_THEN(status, exp_journal_done(b->r->journal, f->path, err));
     return status == EBB_ECORRUPT ? EBB_EIO : status;
