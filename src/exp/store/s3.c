@@ -34,8 +34,8 @@ struct call { /* one request, whatever the number of tries */
     int fd;
     int64_t offset, bytes;
     bool has_body, allows_missing;
-    const char *md5, *sha256; /* of the body: base64, hexadecimal; NULL = not needed */
-    const char *want;         /* MD5 in hexadecimal that the ETag must be; NULL = any */
+    const char *md5, *sha256; /* of the body: base64, hexadecimal; NULL or "" = not needed */
+    const char *want;         /* MD5 in hexadecimal that the ETag must be; NULL or "" = any */
     const char *type;         /* Content-Type, or NULL */
     const char *element;      /* of XML that a good answer has, or NULL */
     struct exp_range *range;  /* of a GET */
@@ -125,6 +125,11 @@ __attribute__((format(printf, 3, 4))) static void add_header(struct call *c, siz
     c->headers[(*count)++] = ebb_str_c(line);
 }
 
+static bool is_given(const char *sum)
+{
+    return sum != NULL && sum[0] != '\0';
+}
+
 static enum ebb_status make(void *context, struct exp_http_request *q, struct ebb_error *err)
 {
     struct call *c = context;
@@ -151,8 +156,8 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
     time_t now = time(NULL);
     exp_sigv4_date(now, date);
     bool is_open = strcmp(scheme, "https") != 0;
-    const char *payload = c->sha256 != NULL && (is_open || c->body != NULL) ? c->sha256
-                          : c->has_body                                     ? EXP_SIGV4_UNSIGNED
+    const char *payload = is_given(c->sha256) && (is_open || c->body != NULL) ? c->sha256
+                          : c->has_body                                       ? EXP_SIGV4_UNSIGNED
                                         : "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b"
                                           "7852b855"; /* nothing */
     add_header(c, &count, "host: %s", host);
@@ -160,7 +165,7 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
     add_header(c, &count, "x-amz-date: %s", date);
     if (keys.token[0] != '\0')
         add_header(c, &count, "x-amz-security-token: %s", keys.token);
-    if (c->md5 != NULL)
+    if (is_given(c->md5))
         add_header(c, &count, "content-md5: %s", c->md5);
     if (c->type != NULL)
         add_header(c, &count, "content-type: %s", c->type);
@@ -218,7 +223,7 @@ static bool is_other_etag(const struct call *c)
     char etag[EXP_ETAG], way[64];
     exp_http_header(&c->answer, "etag", etag, sizeof etag);
     exp_http_header(&c->answer, "x-amz-server-side-encryption", way, sizeof way);
-    return c->want != NULL && strlen(etag) == 34 && etag[0] == '"' &&
+    return is_given(c->want) && strlen(etag) == 34 && etag[0] == '"' &&
            strncmp(way, "aws:kms", 7) != 0 && strncmp(etag + 1, c->want, 32) != 0;
 }
 
@@ -227,7 +232,7 @@ static enum ebb_status prove(const struct call *c, struct exp_xml body, struct e
 {
     struct exp_xml inner;
     char etag[EXP_ETAG];
-    if (c->want != NULL && !exp_http_header(&c->answer, "etag", etag, sizeof etag))
+    if (is_given(c->want) && !exp_http_header(&c->answer, "etag", etag, sizeof etag))
         return ebb_fail(err, EBB_EIO, "%d without an ETag: no answer of a store", c->answer.status);
     if (c->element != NULL && !exp_xml_next(&body, c->element, &inner))
         return ebb_fail(err, EBB_EIO, "%d without <%s>: no answer of a store", c->answer.status,
@@ -371,12 +376,15 @@ static enum ebb_status name_md5(const uint8_t md5[16], struct exp_sums *sums, st
     return status;
 }
 
+/* sha NULL: none is wanted. Both are done with, whatever the status. */
 static enum ebb_status end_sums(struct ebb_md5 *md5, struct ebb_sha256 *sha, struct exp_sums *sums,
                                 struct ebb_error *err)
 {
     uint8_t bytes[16];
-    enum ebb_status status = ebb_md5_bytes(md5, bytes, err);
-    enum ebb_status other = ebb_sha256_text(sha, sums->sha256, err);
+    enum ebb_status other = EBB_OK, status = ebb_md5_bytes(md5, bytes, err);
+    sums->sha256[0] = '\0';
+    if (sha != NULL)
+        other = ebb_sha256_text(sha, sums->sha256, err);
     EBB_THEN(status, name_md5(bytes, sums, err));
     return status != EBB_OK ? status : other;
 }
@@ -406,13 +414,14 @@ static enum ebb_status sum_file(int fd, int64_t offset, int64_t bytes, bool want
 {
     static const size_t piece = (size_t)256 << 10;
     struct ebb_md5 md5;
-    struct ebb_sha256 sha;
+    struct ebb_sha256 sha = {0};
     enum ebb_status status = EBB_OK;
     uint8_t *buffer = ebb_alloc(piece);
     if (buffer == NULL)
         return ebb_no_memory(err, piece);
     ebb_md5_init(&md5);
-    ebb_sha256_init(&sha);
+    if (wants_sha256)
+        ebb_sha256_init(&sha);
     for (int64_t at = 0; status == EBB_OK && at < bytes;) {
         size_t n = bytes - at < (int64_t)piece ? (size_t)(bytes - at) : piece;
         status = read_whole(fd, buffer, n, offset + at, err);
@@ -423,7 +432,8 @@ static enum ebb_status sum_file(int fd, int64_t offset, int64_t bytes, bool want
         at += (int64_t)n;
     }
     ebb_free(buffer);
-    enum ebb_status ended = end_sums(&md5, &sha, sums, status == EBB_OK ? err : NULL);
+    enum ebb_status ended =
+        end_sums(&md5, wants_sha256 ? &sha : NULL, sums, status == EBB_OK ? err : NULL);
     return status != EBB_OK ? status : ended;
 }
 
@@ -536,7 +546,8 @@ static enum ebb_status sum_equal(const struct exp_store *s, int fd, const size_t
 {
     static const size_t piece = (size_t)32 << 10; /* of each: all stay in the processor's cache */
     struct ebb_md5_lanes md5;
-    struct ebb_sha256 sha[EBB_MD5_LANES];
+    struct ebb_sha256 sha[EBB_MD5_LANES] = {0};
+    bool wants_sha256 = is_open(s);
     const uint8_t *data[EBB_MD5_LANES];
     uint8_t found[EBB_MD5_LANES][16], *buffer = ebb_alloc(count * piece);
     enum ebb_status status = EBB_OK;
@@ -545,13 +556,13 @@ static enum ebb_status sum_equal(const struct exp_store *s, int fd, const size_t
     ebb_md5_lanes_init(&md5);
     for (size_t i = 0; i < EBB_MD5_LANES; i++)
         data[i] = buffer + (i < count ? i : 0) * piece;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && wants_sha256; i++)
         ebb_sha256_init(&sha[i]);
     for (int64_t at = 0; status == EBB_OK && at < bytes;) {
         size_t n = bytes - at < (int64_t)piece ? (size_t)(bytes - at) : piece;
         for (size_t i = 0; status == EBB_OK && i < count; i++) {
             status = read_whole(fd, buffer + i * piece, n, (int64_t)parts[i] * bytes + at, err);
-            if (status == EBB_OK && is_open(s))
+            if (status == EBB_OK && wants_sha256)
                 ebb_sha256_add(&sha[i], data[i], n);
         }
         if (status == EBB_OK)
@@ -561,7 +572,9 @@ static enum ebb_status sum_equal(const struct exp_store *s, int fd, const size_t
     ebb_free(buffer);
     ebb_md5_lanes_end(&md5, found);
     for (size_t i = 0; i < count; i++) {
-        EBB_THEN(status, ebb_sha256_text(&sha[i], sums[i].sha256, err));
+        sums[i].sha256[0] = '\0';
+        if (wants_sha256)
+            EBB_THEN(status, ebb_sha256_text(&sha[i], sums[i].sha256, err));
         ebb_sha256_fini(&sha[i]);
         EBB_THEN(status, name_md5(found[i], &sums[i], err));
     }
