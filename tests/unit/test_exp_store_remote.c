@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/rng.h"
+#include "base/thread.h"
 #include "exp/store/aws.h"
 #include "exp/store/http.h"
 #include "exp/store/journal.h"
@@ -443,6 +444,7 @@ enum { PART = 8 << 20, LARGE = 4 * PART + 1000 }; /* as s3 has it: the last one 
 /* A store that takes everything and keeps the sums of parts. */
 static struct {
     int forgets;     /* so many uploads in parts before they are finished */
+    int begins;      /* of uploads in parts */
     atomic_int sums; /* of parts that came with their own */
 } taker;
 
@@ -457,6 +459,7 @@ static enum ebb_status take_begin(struct exp_remote *r, const struct exp_remote_
                                   char id[EXP_UPLOAD_ID], struct ebb_error *err)
 {
     (void)r, (void)f, (void)err;
+    taker.begins++;
     snprintf(id, EXP_UPLOAD_ID, "id");
     return EBB_OK;
 }
@@ -551,6 +554,148 @@ TEST(upload__that_begins_again_counts_what_is_there)
     CHECK_EQ(atomic_load(&taker.sums), 15);
     taker.forgets = 2; /* then it is over for now */
     CHECK_EQ(upload_parts(&p, &err), EBB_EIO);
+    end_parts(&p);
+}
+
+/* Memory that is out says nothing about the copy, in parts neither. */
+TEST(upload__in_parts_that_runs_out_of_memory_can_be_tried_again)
+{
+    struct parts p;
+    struct ebb_error err;
+    enum ebb_status status = EBB_ENOMEM;
+    uint64_t n = 1, before, calls = 0;
+    begin_parts(&p);
+    CHECK_OK(upload_parts(&p, &err), &err);
+    for (bool is_over = false; !is_over; n++) {
+        before = ebb_heap_live();
+        calls = ebb_heap_calls();
+        atomic_store(&taker.sums, 0);
+        taker.begins = 0;
+        ebb_heap_fail_at(n);
+        status = upload_parts(&p, &err);
+        ebb_heap_fail_at(0);
+        is_over = ebb_heap_calls() - calls < n;
+        CHECK_EQ(ebb_heap_live(), before);
+        if (status != EBB_OK && status != EBB_ENOMEM)
+            fail_msg("allocation %llu: %s", (unsigned long long)n, err.message);
+        CHECK(taker.begins <= 1 && n < 1000); /* nor does the store forget anything */
+    }
+    CHECK_OK(status, &err);
+    CHECK_EQ(atomic_load(&taker.sums), 5);
+    CHECK(n > 30);
+    end_parts(&p);
+}
+
+static void *nothing(void *context)
+{
+    return context;
+}
+
+/* A store that numbers parts instead of summing them: files may be of any size, with nothing in them. */
+static struct {
+    int64_t part_bytes;
+    atomic_long summed, taken, most; /* most: that were summed and not taken */
+} counter;
+
+static int64_t count_part_bytes(int64_t bytes)
+{
+    return bytes > 100000 ? counter.part_bytes : 0;
+}
+
+static enum ebb_status count_sums(struct exp_remote *r, const struct exp_remote_file *f,
+                                  const size_t *parts, size_t count, struct exp_sums *sums,
+                                  struct ebb_error *err)
+{
+    (void)r, (void)f, (void)err;
+    long ahead =
+        atomic_fetch_add(&counter.summed, (long)count) + (long)count - atomic_load(&counter.taken);
+    if (ahead > atomic_load(&counter.most))
+        atomic_store(&counter.most, ahead);
+    for (size_t i = 0; i < count; i++)
+        snprintf(sums[i].md5_hex, sizeof sums[i].md5_hex, "%zu", parts[i]);
+    return EBB_OK;
+}
+
+static enum ebb_status count_part(struct exp_remote *r, const struct exp_remote_file *f,
+                                  const char *id, size_t part, const struct exp_sums *sums,
+                                  char etag[EXP_ETAG], struct ebb_error *err)
+{
+    char text[33];
+    (void)r, (void)f, (void)id;
+    snprintf(text, sizeof text, "%zu", part);
+    snprintf(etag, EXP_ETAG, "\"%zu\"", part);
+    usleep(part % 16 == 3 ? 5000 : 100); /* some are overtaken by all that wait */
+    atomic_fetch_add(&counter.taken, 1);
+    return strcmp(text, sums->md5_hex) == 0
+               ? EBB_OK
+               : ebb_fail(err, EBB_EINPUT, "part %zu has the sums of %s", part, sums->md5_hex);
+}
+
+static enum ebb_status count_finish(struct exp_remote *r, const struct exp_remote_file *f,
+                                    const char *id, size_t parts, struct ebb_error *err)
+{
+    (void)r, (void)f, (void)id, (void)err;
+    CHECK_EQ(parts, 80);
+    return EBB_OK;
+}
+
+static const struct exp_remote_driver counting = {.address = local_address,
+                                                  .has_markers = true,
+                                                  .put = take,
+                                                  .part_bytes = count_part_bytes,
+                                                  .begin_parts = take_begin,
+                                                  .sum_parts = count_sums,
+                                                  .put_part = count_part,
+                                                  .finish_parts = count_finish};
+static const struct exp_store_driver counting_driver = {.name = "counting", .remote = &counting};
+
+/* What the hasher has read is sent while it is still in memory: of large parts few are ahead. Four
+ * more are on their way. */
+TEST(sums__are_of_their_parts_and_not_far_ahead)
+{
+    static const int64_t sizes[] = {20000, (int64_t)64 << 20, (int64_t)512 << 20};
+    static const long most[] = {16, 4, 2};
+    for (size_t i = 0; i < 3; i++) {
+        struct parts p;
+        struct ebb_error err;
+        char text[500];
+        begin_parts(&p);
+        p.store.driver = &counting_driver;
+        counter.part_bytes = sizes[i];
+        atomic_store(&counter.summed, 0);
+        atomic_store(&counter.taken, 0);
+        atomic_store(&counter.most, 0);
+        snprintf(text, sizeof text,
+                 "cd %s && chmod u+w . w manifest.json && truncate -s %lld w && "
+                 "sed -i 's/\\b%d\\b/%lld/' manifest.json",
+                 p.copy, (long long)sizes[i] * 80 - 1, LARGE, (long long)sizes[i] * 80 - 1);
+        CHECK_EQ(system(text), 0);
+        CHECK_OK(upload_parts(&p, &err), &err);
+        CHECK_EQ(atomic_load(&counter.taken), 80);
+        CHECK(atomic_load(&counter.most) <= most[i] + 4);
+        end_parts(&p);
+    }
+}
+
+/* No thread can have a stack that large: as when a machine has no room for more threads. */
+TEST(upload__in_parts_goes_without_threads)
+{
+    struct parts p;
+    struct ebb_error err;
+    pthread_attr_t usual, vast;
+    pthread_t thread;
+    begin_parts(&p);
+    CHECK_EQ(pthread_getattr_default_np(&usual), 0);
+    CHECK_EQ(pthread_getattr_default_np(&vast), 0);
+    CHECK_EQ(pthread_attr_setstacksize(&vast, (size_t)1 << 60), 0);
+    CHECK_EQ(pthread_setattr_default_np(&vast), 0);
+    CHECK(ebb_thread_start(&thread, nothing, NULL) != 0);
+    enum ebb_status status = upload_parts(&p, &err);
+    CHECK_EQ(pthread_setattr_default_np(&usual), 0);
+    CHECK_OK(status, &err);
+    CHECK_EQ(atomic_load(&taker.sums), 5);
+    pthread_attr_destroy(&usual);
+    pthread_attr_destroy(&vast);
     end_parts(&p);
 }
 

@@ -18,7 +18,8 @@
 #define WAYS_FILES 8 /* at a time */
 #define SMALL_BYTES ((int64_t)8 << 20)
 #define WAYS_PARTS 4
-#define PARTS_AHEAD (2 * EBB_MD5_LANES) /* whose sums wait for a way */
+#define PARTS_AHEAD (2 * EBB_MD5_LANES) /* whose sums wait for a way, if they are not too large: */
+#define BYTES_AHEAD ((int64_t)256 << 20)
 
 /* ---- work that several threads share ---- */
 
@@ -31,8 +32,10 @@ struct batch {
     const struct exp_remote_file *file; /* or the parts of this one */
     const char *id;
     const size_t *parts;
-    struct exp_sums *sums; /* of the first `summed` of them; the first `begun` are on their way */
-    size_t count, summed, begun;
+    size_t count;
+    bool has_hasher;          /* else each way sums what it takes */
+    size_t summed, taken;     /* the first so many parts; taken ones are on their way */
+    struct exp_sums *waiting; /* of the parts between: part i at i % PARTS_AHEAD */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     enum ebb_status status; /* the first that is not EBB_OK, with its err */
@@ -165,27 +168,49 @@ static int64_t bytes_of_part(const struct exp_remote *r, const struct exp_remote
     return left < size ? left : size;
 }
 
+/* How many parts may be summed and not taken: of large ones fewer, so that what was read to be summed
+ * is still in the page cache when it is sent. */
+static size_t parts_ahead(const struct batch *b)
+{
+    int64_t most = BYTES_AHEAD / b->r->store->driver->remote->part_bytes(b->file->bytes);
+    return most < 2 ? 2 : most < PARTS_AHEAD ? (size_t)most : PARTS_AHEAD;
+}
+
+/* False: some part has failed. */
+static bool wait_for_room(struct batch *b, size_t end, size_t ahead)
+{
+    pthread_mutex_lock(&b->lock);
+    while (b->status == EBB_OK && end > b->taken + ahead)
+        pthread_cond_wait(&b->changed, &b->lock);
+    bool is_good = b->status == EBB_OK;
+    pthread_mutex_unlock(&b->lock);
+    return is_good;
+}
+
+static enum ebb_status sum_some(struct batch *b, size_t at, size_t count, struct exp_sums *sums,
+                                struct ebb_error *err)
+{
+    return b->r->store->driver->remote->sum_parts(b->r, b->file, b->parts + at, count, sums, err);
+}
+
 /* A thread of its own sums parts side by side, ahead of those that send them: as many at once as
  * went before, so the first is soon on its way. */
 static void *sum_parts(void *context)
 {
     struct batch *b = context;
+    struct exp_sums sums[EBB_MD5_LANES];
     struct ebb_error why;
+    size_t ahead = parts_ahead(b), lanes = ahead / 2;
     for (size_t at = 0, n; at < b->count; at += n) {
-        n = at < 1 ? 1 : at < EBB_MD5_LANES ? at : EBB_MD5_LANES;
+        n = at < 1 ? 1 : at < lanes ? at : lanes;
         n = n < b->count - at ? n : b->count - at;
-        pthread_mutex_lock(&b->lock);
-        while (b->status == EBB_OK && at >= b->begun + PARTS_AHEAD)
-            pthread_cond_wait(&b->changed, &b->lock);
-        bool is_failed = b->status != EBB_OK;
-        pthread_mutex_unlock(&b->lock);
-        if (is_failed)
+        if (!wait_for_room(b, at + n, ahead))
             break;
-        note(b,
-             b->r->store->driver->remote->sum_parts(b->r, b->file, b->parts + at, n, b->sums + at,
-                                                    &why),
-             &why);
+        enum ebb_status status = sum_some(b, at, n, sums, &why);
+        note(b, status, &why);
         pthread_mutex_lock(&b->lock);
+        for (size_t i = 0; status == EBB_OK && i < n; i++)
+            b->waiting[(at + i) % PARTS_AHEAD] = sums[i];
         b->summed = at + n;
         pthread_cond_broadcast(&b->changed);
         pthread_mutex_unlock(&b->lock);
@@ -193,29 +218,39 @@ static void *sum_parts(void *context)
     return NULL;
 }
 
-/* False: some part has failed. */
-static bool wait_for_sums(struct batch *b, size_t i)
+/* The next part, in their order, with its sums. False: some part has failed. */
+static bool take_part(struct batch *b, size_t *at, struct exp_sums *sums)
 {
+    struct ebb_error why;
     pthread_mutex_lock(&b->lock);
-    b->begun++;
-    pthread_cond_broadcast(&b->changed);
-    while (b->status == EBB_OK && b->summed <= i)
+    while (b->status == EBB_OK && b->has_hasher && b->summed <= b->taken)
         pthread_cond_wait(&b->changed, &b->lock);
     bool is_good = b->status == EBB_OK;
+    *at = b->taken++;
+    *sums = b->waiting[*at % PARTS_AHEAD];
+    pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
-    return is_good;
+    if (!is_good || b->has_hasher)
+        return is_good;
+    enum ebb_status status = sum_some(b, *at, 1, sums, &why);
+    note(b, status, &why);
+    return status == EBB_OK;
 }
 
-static void put_part(void *context, size_t i)
+/* One of as many calls as there are parts: whichever is next. */
+static void put_part(void *context, size_t call)
 {
     struct batch *b = context;
     struct ebb_error why;
+    struct exp_sums sums;
+    size_t at;
     char etag[EXP_ETAG];
-    size_t part = b->parts[i];
-    if (!wait_for_sums(b, i))
+    (void)call;
+    if (!take_part(b, &at, &sums))
         return;
+    size_t part = b->parts[at];
     enum ebb_status status =
-        b->r->store->driver->remote->put_part(b->r, b->file, b->id, part, &b->sums[i], etag, &why);
+        b->r->store->driver->remote->put_part(b->r, b->file, b->id, part, &sums, etag, &why);
     EBB_THEN(status, exp_journal_part_done(b->r->journal, b->file->path, part, etag, &why));
     if (status == EBB_OK)
         count_sent(b->r, bytes_of_part(b->r, b->file, part));
@@ -224,21 +259,15 @@ static void put_part(void *context, size_t i)
 
 static enum ebb_status put_summed(struct batch *b, struct ebb_error *err)
 {
+    struct exp_sums waiting[PARTS_AHEAD] = {0};
     struct ebb_error why;
     pthread_t hasher;
-    b->sums = ebb_calloc(b->count + 1, sizeof *b->sums);
-    if (b->sums == NULL)
-        return ebb_no_memory(err, b->count * sizeof *b->sums);
+    b->waiting = waiting;
     begin(b);
-    int failed = ebb_thread_start(&hasher, sum_parts, b);
-    if (failed != 0) {
-        ebb_fail(&why, EBB_EIO, "cannot start a thread: %s", strerror(failed));
-        note(b, EBB_EIO, &why);
-    } else {
-        note(b, ebb_parallel(WAYS_PARTS, b->count, put_part, b, &why), &why);
+    b->has_hasher = ebb_thread_start(&hasher, sum_parts, b) == 0; /* without it only takes longer */
+    note(b, ebb_parallel(WAYS_PARTS, b->count, put_part, b, &why), &why);
+    if (b->has_hasher)
         pthread_join(hasher, NULL);
-    }
-    ebb_free(b->sums);
     return end(b, err);
 }
 
