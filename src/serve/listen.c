@@ -340,24 +340,31 @@ static uint64_t peer_of(const struct sockaddr_storage *from)
     return IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) ? address : network;
 }
 
-static size_t list_strangers(const struct serve *s, struct serve_conn *list[SERVE_TCP_MAX])
+/* Strangers who have had their answer and are on their way out, or those who may say something yet. */
+static size_t list_strangers(const struct serve *s, bool is_answered,
+                             struct serve_conn *list[SERVE_TCP_MAX])
 {
     size_t count = 0;
     for (size_t i = 0; i < s->conn_count; i++) {
         struct serve_conn *c = s->conns[i];
-        if (c->is_tcp && c->user == NULL && !c->wire.is_broken && count < SERVE_TCP_MAX)
+        if (c->is_tcp && c->user == NULL && !c->wire.is_broken &&
+            (c->wire.is_dead || c->is_leaving) == is_answered && count < SERVE_TCP_MAX)
             list[count++] = c;
     }
     return count;
 }
 
-/* When all places are taken, a stranger goes: of those of the peer who has most of them, the one who
- * has been there for longest. Whoever comes has time to say who he is, however many others come from
- * elsewhere. False: everybody is known. */
+/* When all places are taken, a stranger goes, one who has been answered if there is one: of those of
+ * the peer who has most of them, the one who has been there for longest. However many come from one
+ * address, those of others keep the time they have to say who they are. From as many addresses as
+ * there are places a crowd takes all of them, and then whoever came first goes first. False:
+ * everybody is known. */
 static bool make_place(struct serve *s)
 {
     struct serve_conn *list[SERVE_TCP_MAX], *first = NULL;
-    size_t count = list_strangers(s, list), most = 0;
+    size_t count = list_strangers(s, true, list), most = 0;
+    if (count == 0)
+        count = list_strangers(s, false, list);
     for (size_t i = 0; i < count; i++) {
         size_t places = most;
         if (first == NULL || list[i]->peer != first->peer) {

@@ -930,28 +930,91 @@ TEST(slow_caller__is_not_thrown_out_by_those_of_another_address)
     fixture_end(&f);
 }
 
+static bool is_open(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+/* He was refused, and is kept until he has heard it: others have something to say yet. */
+TEST(stranger_who_was_answered__goes_before_those_who_were_not)
+{
+    static int fds[255];
+    char text[512];
+    begin();
+    dial_many(fds, 255);
+    int fd = dial_from(0x7f000002);
+    spell(text, sizeof text,
+          "PUT /api/v1/templates/t HTTP/1.1\r\n" HOST "Content-Length: 100000000\r\n\r\n{");
+    heard_length = 0;
+    heard[0] = '\0';
+    (void)!send(fd, text, strlen(text), MSG_NOSIGNAL);
+    hear_until(fd, "\r\n\r\n", 5000);
+    CHECK(strncmp(heard, "HTTP/1.1 4", 10) == 0);
+    int next = dial_from(0x7f000003);
+    for (int i = 0; i < 50; i++)
+        exp_master_turn(f.m, 0);
+    for (size_t i = 0; i < 255; i++)
+        CHECK(is_open(fds[i]));
+    CHECK(is_open(next));
+    int last =
+        dial_from(0x7f000004); /* all others wait: the oldest of those who have most places */
+    for (int i = 0; i < 50; i++)
+        exp_master_turn(f.m, 0);
+    CHECK(!is_open(fds[0]) && is_open(fds[1]) && is_open(next) && is_open(last));
+    close(fd);
+    close(next);
+    close(last);
+    close_many(fds, 255);
+    fixture_end(&f);
+}
+
+/* Two requests at once; the second makes a template of that name. */
+static void ask_twice(int fd, const char *name)
+{
+    char request[1024], text[1024];
+    snprintf(request, sizeof request,
+             "GET /none HTTP/1.1\r\n" HOST "\r\n"
+             "PUT /api/v1/templates/%s HTTP/1.1\r\n" HOST "Authorization: Bearer ~T\r\n"
+             "Content-Length: 22\r\n\r\n{\"config\": \"{    }\\n\"}",
+             name);
+    spell(text, sizeof text, request);
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+/* What a GET of it says. */
+static int template_status(const char *name)
+{
+    char target[64];
+    int status = 0;
+    snprintf(target, sizeof target, "/templates/%s", name);
+    fixture_ask(&f, "GET", target, NULL, &status);
+    return status;
+}
+
 /* His second request waits for the first one's answer when others take his place: he is gone, and
- * what he asked is not done. */
+ * what he asked is not done. Whom nobody disturbs gets what he asks in the same words. */
 TEST(request__of_who_has_lost_his_place_is_not_carried_out)
 {
     static int fds[64 + 191 + 120];
-    char text[1024];
-    int status = 0;
     begin();
-    spell(text, sizeof text,
-          "GET /none HTTP/1.1\r\n" HOST "\r\n"
-          "PUT /api/v1/templates/late HTTP/1.1\r\n" HOST "Authorization: Bearer ~T\r\n"
-          "Content-Length: 22\r\n\r\n{\"config\": \"{    }\\n\"}");
-    dial_many(fds, 64);
     int fd = dial();
+    ask_twice(fd, "early");
+    for (int i = 0; i < 50; i++)
+        exp_master_turn(f.m, 0);
+    CHECK_EQ(template_status("early"), 200);
+    close(fd);
+    for (int i = 0; i < 50; i++)
+        exp_master_turn(f.m, 0);
+    dial_many(fds, 64);
+    fd = dial();
     dial_many(fds + 64, 191);
-    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    ask_twice(fd, "late");
     for (size_t i = 64 + 191; i < sizeof fds / sizeof *fds; i++)
         fds[i] = dial(); /* 64 of them in a turn: the next one takes his place */
     for (int i = 0; i < 50; i++)
         exp_master_turn(f.m, 0);
-    fixture_ask(&f, "GET", "/templates/late", NULL, &status);
-    CHECK_EQ(status, 404);
+    CHECK_EQ(template_status("late"), 404);
     close(fd);
     close_many(fds, sizeof fds / sizeof *fds);
     fixture_end(&f);
