@@ -3,6 +3,8 @@
 
 #include <xxhash.h>
 
+#include "base/crypto.h"
+
 struct ebb_hash128 ebb_hash128(const void *data, size_t length)
 {
     XXH128_hash_t h = XXH3_128bits(data, length);
@@ -12,4 +14,34 @@ struct ebb_hash128 ebb_hash128(const void *data, size_t length)
 uint64_t ebb_hash64(const void *data, size_t length)
 {
     return XXH3_64bits(data, length);
+}
+
+void ebb_hash128_init(struct ebb_hash128_stream *h)
+{
+    h->state = XXH3_createState();
+    if (h->state != NULL)
+        XXH3_128bits_reset(h->state);
+}
+
+void ebb_hash128_add(struct ebb_hash128_stream *h, const void *data, size_t bytes)
+{
+    if (h->state != NULL)
+        XXH3_128bits_update(h->state, data, bytes);
+}
+
+bool ebb_hash128_text(struct ebb_hash128_stream *h, char text[EBB_HASH128_TEXT])
+{
+    XXH128_canonical_t canonical;
+    if (h->state == NULL)
+        return false;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(h->state));
+    ebb_hex(canonical.digest, sizeof canonical.digest, text);
+    ebb_hash128_fini(h);
+    return true;
+}
+
+void ebb_hash128_fini(struct ebb_hash128_stream *h)
+{
+    XXH3_freeState(h->state);
+    h->state = NULL;
 }

@@ -1,7 +1,9 @@
-/* hash.h - FNV-1a (published hashes need it) and a 128-bit content hash (XXH3) for signatures. */
+/* hash.h - FNV-1a (published hashes need it) and a 128-bit content hash (XXH3) for signatures and
+ * against damage. */
 #ifndef EBB_BASE_HASH_H
 #define EBB_BASE_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,5 +24,16 @@ struct ebb_hash128 {
 
 struct ebb_hash128 ebb_hash128(const void *data, size_t length);
 uint64_t ebb_hash64(const void *data, size_t length);
+
+/* The 128-bit hash of what comes in pieces, as text: libxxhash's canonical form. */
+#define EBB_HASH128_TEXT 33 /* hexadecimal digits and the end */
+struct ebb_hash128_stream {
+    void *state; /* owned; NULL = there was no memory for it, or the hash has ended */
+};
+void ebb_hash128_init(struct ebb_hash128_stream *h);
+void ebb_hash128_add(struct ebb_hash128_stream *h, const void *data, size_t bytes);
+/* Ends it; false: there was no memory. */
+bool ebb_hash128_text(struct ebb_hash128_stream *h, char text[EBB_HASH128_TEXT]);
+void ebb_hash128_fini(struct ebb_hash128_stream *h); /* where text is not reached */
 
 #endif

@@ -1,15 +1,44 @@
 /* manifest.c - see manifest.h. */
 #include "base/manifest.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
 
 enum { VERSION = 1 };
 
+/* Of all that a manifest says, terminators included; false: there is no memory. */
+static bool sum_entries(const struct ebb_manifest *manifest, char text[EBB_HASH128_TEXT])
+{
+    struct ebb_hash128_stream h;
+    char bytes[24];
+    ebb_hash128_init(&h);
+    const char *uuid = manifest->uuid ? manifest->uuid : "";
+    ebb_hash128_add(&h, uuid, strlen(uuid) + 1);
+    for (size_t i = 0; i < manifest->count; i++) {
+        const struct ebb_manifest_file *f = &manifest->files[i];
+        snprintf(bytes, sizeof bytes, "%lld", (long long)f->bytes);
+        const char *parts[] = {f->path, bytes, f->sha256, f->xxh128 ? f->xxh128 : ""};
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            ebb_hash128_add(&h, parts[k], strlen(parts[k]) + 1);
+    }
+    return ebb_hash128_text(&h, text);
+}
+
+static bool has_all_sums(const struct ebb_manifest *manifest)
+{
+    for (size_t i = 0; i < manifest->count; i++)
+        if (!manifest->files[i].xxh128)
+            return false;
+    return true;
+}
+
 void ebb_manifest_write(const struct ebb_manifest *manifest, int indent, struct ebb_str *out)
 {
     struct ebb_json_writer w;
+    char sum[EBB_HASH128_TEXT];
+    bool is_summed = has_all_sums(manifest) && sum_entries(manifest, sum);
     ebb_jsonw_init(&w, out, indent);
     ebb_jsonw_object(&w);
     ebb_jsonw_key_int(&w, "version", VERSION);
@@ -23,11 +52,32 @@ void ebb_manifest_write(const struct ebb_manifest *manifest, int indent, struct 
         ebb_jsonw_key_string(&w, "path", f->path);
         ebb_jsonw_key_int(&w, "bytes", f->bytes);
         ebb_jsonw_key_string(&w, "sha256", f->sha256);
+        if (is_summed)
+            ebb_jsonw_key_string(&w, "xxh128", f->xxh128);
         ebb_jsonw_object_end(&w);
     }
     ebb_jsonw_array_end(&w);
+    if (is_summed)
+        ebb_jsonw_key_string(&w, "xxh128", sum);
     ebb_jsonw_object_end(&w);
     ebb_str_addc(out, '\n');
+}
+
+/* want: the manifest's own sum; without one, none is gone by. */
+static enum ebb_status prove_entries(struct ebb_manifest *manifest, const char *want,
+                                     const char *name, struct ebb_error *err)
+{
+    char sum[EBB_HASH128_TEXT];
+    for (size_t i = 0; !want && i < manifest->count; i++)
+        manifest->files[i].xxh128 = NULL;
+    if (!want)
+        return EBB_OK;
+    if (!sum_entries(manifest, sum))
+        return ebb_no_memory(err, sizeof(struct ebb_hash128_stream));
+    return has_all_sums(manifest) && strcmp(sum, want) == 0
+               ? EBB_OK
+               : ebb_fail(err, EBB_ECORRUPT, "%s: its entries are not what it was written with",
+                          name);
 }
 
 enum ebb_status ebb_manifest_read(struct ebb_arena *arena, const char *name,
@@ -45,7 +95,9 @@ enum ebb_status ebb_manifest_read(struct ebb_arena *arena, const char *name,
         m.files[i] =
             (struct ebb_manifest_file){.path = ebb_doc_string(list->items[i], "path", ""),
                                        .bytes = ebb_doc_int(list->items[i], "bytes", -1),
-                                       .sha256 = ebb_doc_string(list->items[i], "sha256", "")};
+                                       .sha256 = ebb_doc_string(list->items[i], "sha256", ""),
+                                       .xxh128 = ebb_doc_string(list->items[i], "xxh128", NULL)};
+    EBB_TRY(prove_entries(&m, ebb_doc_string(root, "xxh128", NULL), name, err));
     *manifest = m;
     return EBB_OK;
 }
@@ -57,4 +109,73 @@ const struct ebb_manifest_file *ebb_manifest_find(const struct ebb_manifest *man
         if (strcmp(manifest->files[i].path, path) == 0)
             return &manifest->files[i];
     return NULL;
+}
+
+/* ---- sums ---- */
+
+void ebb_sums_init(struct ebb_sums *s)
+{
+    *s = (struct ebb_sums){.bytes = 0};
+    ebb_sha256_init(&s->sha256);
+    ebb_hash128_init(&s->xxh128);
+}
+
+void ebb_sums_add(struct ebb_sums *s, const void *data, size_t bytes)
+{
+    ebb_sha256_add(&s->sha256, data, bytes);
+    ebb_hash128_add(&s->xxh128, data, bytes);
+    s->bytes += (int64_t)bytes;
+}
+
+enum ebb_status ebb_sums_text(struct ebb_sums *s, struct ebb_sums_text *text, struct ebb_error *err)
+{
+    bool is_done = ebb_hash128_text(&s->xxh128, text->xxh128);
+    enum ebb_status status = ebb_sha256_text(&s->sha256, text->sha256, err);
+    return status == EBB_OK && !is_done ? ebb_no_memory(err, 1024) : status;
+}
+
+void ebb_sums_fini(struct ebb_sums *s)
+{
+    ebb_sha256_fini(&s->sha256);
+    ebb_hash128_fini(&s->xxh128);
+}
+
+/* ---- proofs ---- */
+
+void ebb_proof_init(struct ebb_proof *p, const struct ebb_manifest_file *want)
+{
+    *p = (struct ebb_proof){.want = want};
+    if (want->xxh128)
+        ebb_hash128_init(&p->sums.xxh128);
+    else
+        ebb_sha256_init(&p->sums.sha256);
+}
+
+void ebb_proof_add(struct ebb_proof *p, const void *data, size_t bytes)
+{
+    ebb_sums_add(&p->sums, data, bytes);
+}
+
+enum ebb_status ebb_proof_end(struct ebb_proof *p, struct ebb_error *err)
+{
+    const struct ebb_manifest_file *want = p->want;
+    struct ebb_sums_text found;
+    bool is_quick = want->xxh128 != NULL;
+    if (is_quick && !ebb_hash128_text(&p->sums.xxh128, found.xxh128))
+        return ebb_no_memory(err, 1024);
+    if (!is_quick)
+        EBB_TRY(ebb_sha256_text(&p->sums.sha256, found.sha256, err));
+    if (p->sums.bytes != want->bytes)
+        return ebb_fail(err, EBB_ECORRUPT, "%s has %lld bytes, manifest.json says %lld", want->path,
+                        (long long)p->sums.bytes, (long long)want->bytes);
+    if (is_quick ? strcmp(found.xxh128, want->xxh128) == 0
+                 : strcmp(found.sha256, want->sha256) == 0)
+        return EBB_OK;
+    return ebb_fail(err, EBB_ECORRUPT, "%s of %s is not the manifest's",
+                    is_quick ? "XXH3" : "SHA-256", want->path);
+}
+
+void ebb_proof_fini(struct ebb_proof *p)
+{
+    ebb_sums_fini(&p->sums);
 }

@@ -178,33 +178,54 @@ static enum ebb_status save_state(struct train_trial *t, const char *path, struc
     return status;
 }
 
-static enum ebb_status hash_file(const char *path, char text[EBB_SHA256_TEXT], uint64_t *bytes,
-                                 struct ebb_error *err)
+static void add_to_sums(void *sums, const void *data, size_t bytes)
+{
+    ebb_sums_add(sums, data, bytes);
+}
+
+static void add_to_proof(void *proof, const void *data, size_t bytes)
+{
+    ebb_proof_add(proof, data, bytes);
+}
+
+/* All of a file, of which a piece at a time is resident. */
+static enum ebb_status read_file(const char *path, void (*add)(void *, const void *, size_t),
+                                 void *context, struct ebb_error *err)
 {
     struct ebb_file_view view;
-    struct ebb_sha256 h;
     EBB_TRY(ebb_file_view_open(&view, path, SIZE_MAX, err));
-    ebb_sha256_init(&h);
     for (size_t at = 0, n; at < view.length; at += n) {
         n = view.length - at < PIECE ? view.length - at : PIECE;
-        ebb_sha256_add(&h, view.data + at, n);
+        add(context, view.data + at, n);
         ebb_file_view_rest(&view, view.data + at, n);
     }
-    *bytes = view.length;
     ebb_file_view_close(&view);
-    return ebb_sha256_text(&h, text, err);
+    return EBB_OK;
+}
+
+static enum ebb_status sum_file(const char *path, struct ebb_sums_text *text, int64_t *bytes,
+                                struct ebb_error *err)
+{
+    struct ebb_sums sums;
+    ebb_sums_init(&sums);
+    enum ebb_status status = read_file(path, add_to_sums, &sums, err);
+    *bytes = sums.bytes;
+    EBB_THEN(status, ebb_sums_text(&sums, text, err));
+    ebb_sums_fini(&sums);
+    return status;
 }
 
 static enum ebb_status save_manifest(const char *dir, struct ebb_error *err)
 {
-    char path[PATH_BYTES], hashes[FILES][EBB_SHA256_TEXT];
+    char path[PATH_BYTES];
+    struct ebb_sums_text sums[FILES];
     struct ebb_manifest_file entries[FILES];
     struct ebb_str out = {0};
     for (size_t i = 0; i < FILES; i++) {
-        uint64_t bytes;
+        int64_t bytes;
         snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-        EBB_TRY(hash_file(path, hashes[i], &bytes, err));
-        entries[i] = (struct ebb_manifest_file){files[i], (int64_t)bytes, hashes[i]};
+        EBB_TRY(sum_file(path, &sums[i], &bytes, err));
+        entries[i] = (struct ebb_manifest_file){files[i], bytes, sums[i].sha256, sums[i].xxh128};
     }
     ebb_manifest_write(&(struct ebb_manifest){.files = entries, .count = FILES}, 2, &out);
     snprintf(path, sizeof path, "%s/" EBB_MANIFEST, dir);
@@ -235,23 +256,16 @@ enum ebb_status train_trial_save(struct train_trial *t, const char *dir, struct 
 static enum ebb_status prove_file(const char *dir, const struct ebb_manifest_file *want,
                                   struct ebb_error *err)
 {
-    char path[PATH_BYTES], hash[EBB_SHA256_TEXT];
-    uint64_t bytes;
+    char path[PATH_BYTES];
+    struct ebb_proof proof;
+    ebb_proof_init(&proof, want);
     snprintf(path, sizeof path, "%s/%s", dir, want->path);
-    enum ebb_status status = hash_file(path, hash, &bytes, err);
-    if (status == EBB_ENOMEM)
-        return status;
-    if (status != EBB_OK)
-        return ebb_fail(err, EBB_ECORRUPT, "checkpoint %s: %s is missing", dir, want->path);
-    if (want->bytes < 0 || bytes != (uint64_t)want->bytes)
-        return ebb_fail(err, EBB_ECORRUPT,
-                        "checkpoint %s: %s has %" PRIu64 " bytes, the manifest says %" PRId64, dir,
-                        want->path, bytes, want->bytes);
-    if (strcmp(hash, want->sha256) != 0)
-        return ebb_fail(err, EBB_ECORRUPT,
-                        "checkpoint %s: %s was changed: its SHA-256 is not the manifest's", dir,
-                        want->path);
-    return EBB_OK;
+    enum ebb_status status = read_file(path, add_to_proof, &proof, err);
+    if (status != EBB_OK && status != EBB_ENOMEM)
+        status = ebb_fail(err, EBB_ECORRUPT, "%s is missing", want->path);
+    EBB_THEN(status, ebb_proof_end(&proof, err));
+    ebb_proof_fini(&proof);
+    return status == EBB_ECORRUPT ? ebb_context(err, status, "checkpoint %s", dir) : status;
 }
 
 enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,

@@ -29,9 +29,9 @@ diff -r "$path" copy || fail "the download differs"
 damaged=$(find "$path" -type f -name 'b c*')
 cp "$damaged" safe && printf X | dd of="$damaged" bs=1 seek=7 conv=notrunc status=none
 EBB_TOKEN=$token EBB_STATE=$PWD/none expect 2 "$ebb" -m "$url" checkpoint download "$uuid" bad
-has err.txt "SHA-256 of b c"
+has err.txt "XXH3 of b c"
 expect 2 "$ebb" checkpoint download "$uuid" bad2
-has err.txt "SHA-256 of b c"
+has err.txt "XXH3 of b c"
 cp safe "$damaged"
 
 # ---- ranges

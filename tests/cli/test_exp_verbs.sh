@@ -95,7 +95,7 @@ expect 0 "$ebb" trial download "$trial" --best --metric-name validation_error --
 find "$EBB_STATE/checkpoints" -name line.json >lines.txt
 while read -r file; do cp "$file" "$file.safe" && printf X | dd of="$file" bs=1 conv=notrunc status=none; done <lines.txt
 expect 2 "$ebb" trial download "$trial" --latest -o spoiled
-has err.txt "SHA-256 of line.json is not the manifest's"
+has err.txt "XXH3 of line.json is not the manifest's"
 while read -r file; do mv "$file.safe" "$file"; done <lines.txt
 expect 1 "$ebb" trial download "$trial" --uuid 00000000-0000-4000-8000-000000000000
 expect 2 "$ebb" trial download "$trial"

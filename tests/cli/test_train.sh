@@ -241,7 +241,7 @@ expect 0 "$ebb" train gpt.yaml --updates 5 --checkpoint bad --checkpoint-every 2
 newest=bad/$(ls bad | tail -n 1)
 old=$(sha256sum <"$newest/state/train.json" | cut -d ' ' -f 1)
 sed -i 's/"updates": 5/"updates": -5/' "$newest/state/train.json"
-sed -i "s/$old/$(sha256sum <"$newest/state/train.json" | cut -d ' ' -f 1)/" "$newest/manifest.json"
+sed -i "s/$old/$(sha256sum <"$newest/state/train.json" | cut -d ' ' -f 1)/; s/^  \"xxh128/  \"older/" "$newest/manifest.json"
 bytes=$(wc -c <"$newest/state/train.json")
 sed -i "s/\"bytes\": $((bytes - 1))/\"bytes\": $bytes/" "$newest/manifest.json"
 expect 0 "$ebb" train gpt.yaml --json --resume bad

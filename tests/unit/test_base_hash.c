@@ -1,5 +1,7 @@
 #include "test.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/hash.h"
 
@@ -16,6 +18,29 @@ TEST(xxh3__known_answers)
     CHECK_EQ(h.high, UINT64_C(0x99aa06d3014798d8));
     CHECK_EQ(h.low, UINT64_C(0x6001c324468d497f));
     CHECK(ebb_hash64("a", 1) != ebb_hash64("b", 1));
+}
+
+TEST(xxh3__in_pieces_is_that_of_the_whole_as_canonical_text)
+{
+    static char data[5000];
+    char text[EBB_HASH128_TEXT], want[EBB_HASH128_TEXT];
+    struct ebb_hash128_stream h;
+    ebb_hash128_init(&h);
+    CHECK(ebb_hash128_text(&h, text));
+    CHECK_STR(text, "99aa06d3014798d86001c324468d497f");
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (char)(i * i);
+    struct ebb_hash128 whole = ebb_hash128(data, sizeof data);
+    snprintf(want, sizeof want, "%016llx%016llx", (unsigned long long)whole.high,
+             (unsigned long long)whole.low);
+    for (size_t piece = 1; piece < sizeof data; piece += 333) {
+        ebb_hash128_init(&h);
+        for (size_t i = 0; i < sizeof data; i += piece)
+            ebb_hash128_add(&h, data + i, sizeof data - i < piece ? sizeof data - i : piece);
+        CHECK(ebb_hash128_text(&h, text));
+        CHECK_STR(text, want);
+    }
+    ebb_hash128_fini(&h); /* also where it has ended */
 }
 
 TEST(clock__goes_forward)

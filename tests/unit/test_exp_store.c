@@ -89,6 +89,8 @@ TEST(published__is_whole_listed_and_verifies)
           "grep -q ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad "
           "c/*/manifest.json",
           0);
+    /* its XXH3, as of xxhsum -H2 */
+    shell(&p, "grep -q 06b05ab6733a618578af5f94892f3950 c/*/manifest.json", 0);
     CHECK_OK(publish(&p, &item), &item.err); /* again: success (T2) */
     CHECK(strstr(ebb_str_c(&item.resources), "\"state/w\": 3") != NULL);
     ebb_str_fini(&item.resources);
@@ -112,6 +114,43 @@ TEST(damage__is_found)
         struct ebb_error err;
         begin_with_one(&p);
         shell(&p, damages[i], 0);
+        CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_ECORRUPT);
+        end(&p);
+    }
+}
+
+/* Manifests as they were before they had XXH3: files are compared by SHA-256. */
+TEST(older_manifests__are_read)
+{
+    static const char older[] = "sed -i -E 's/, \"xxh128\": \"[0-9a-f]*\"//g' c/*/manifest.json && "
+                                "! grep -q xxh128 c/*/manifest.json";
+    struct place p;
+    struct ebb_error err;
+    begin_with_one(&p);
+    shell(&p, older, 0);
+    CHECK_OK(exp_store_verify(p.store, uuid, &err), &err);
+    shell(&p, "cd c/0* && printf abd > state/w", 0);
+    CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_ECORRUPT);
+    CHECK(strstr(err.message, "SHA-256 of state/w") != NULL);
+    end(&p);
+}
+
+/* One digit of either sum of a file, of its name or of the manifest's own sum. */
+TEST(a_changed_manifest__is_noticed)
+{
+    static const char *const changes[] = {"s/ba7816bf/ba7816be/", "s/06b05ab6/16b05ab6/",
+                                          "s/xxh128/xxh129/", "s|state/w|state/v|",
+                                          "s/(.*\"xxh128\": \")./\\1x/"};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct place p;
+        struct ebb_error err;
+        char command[200];
+        begin_with_one(&p);
+        snprintf(command, sizeof command,
+                 "cp c/*/manifest.json m && sed -i -E '%s' c/*/manifest.json"
+                 " && ! cmp -s m c/*/manifest.json",
+                 changes[i]);
+        shell(&p, command, 0);
         CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_ECORRUPT);
         end(&p);
     }

@@ -238,14 +238,15 @@ TEST(store__belongs_to_one_run)
     train_trial_destroy(second);
 }
 
-/* Put another text of the same length into a file of a checkpoint, and the manifest right. */
+/* Put another text into a file of a checkpoint, and the manifest right, as one that has SHA-256 only. */
 static void forge(const char *dir, const char *from, const char *to)
 {
     struct ebb_str command = {0};
     ebb_str_printf(&command,
                    "cd %s && old=$(sha256sum <state/train.json | cut -c 1-64) && "
                    "sed -i 's/%s/%s/' state/train.json && "
-                   "sed -i \"s/$old/$(sha256sum <state/train.json | cut -c 1-64)/; "
+                   "sed -i \"s/^  \\\"xxh128/  \\\"older/; s/$old/$(sha256sum <state/train.json | "
+                   "cut -c 1-64)/; "
                    "/train.json/,/bytes/s/\\\"bytes\\\": [0-9]*/\\\"bytes\\\": "
                    "$(stat -c %%s state/train.json)/\" manifest.json",
                    dir, from, to);

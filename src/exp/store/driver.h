@@ -2,7 +2,7 @@
 #ifndef EBB_EXP_STORE_DRIVER_H
 #define EBB_EXP_STORE_DRIVER_H
 
-#include "base/crypto.h"
+#include "base/manifest.h"
 #include "exp/store/http.h"
 #include "exp/store/journal.h"
 #include "exp/store/net.h"
@@ -115,7 +115,7 @@ enum ebb_status exp_store_unpack_linked(int root, int twin, const struct exp_sto
 struct exp_tree_entry {
     char *path; /* owned; directories end in '/' */
     int64_t bytes;
-    char sha256[65]; /* files, when asked for */
+    struct ebb_sums_text sums; /* files, when asked for; else "" */
 };
 
 struct exp_tree {
@@ -130,10 +130,10 @@ enum ebb_status exp_tree_read(struct exp_tree *tree, int directory, bool wants_h
 void exp_tree_fini(struct exp_tree *tree);
 /* Links to files of the tree become other names of those files. EBB_EINPUT: one leads elsewhere. */
 enum ebb_status exp_tree_flatten(int directory, struct ebb_error *err);
-/* Hash of one file below a directory. EBB_ECORRUPT: there is none, or a link or directory has its
- * place; any other status says nothing about it. */
-enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], int64_t *bytes,
-                              struct ebb_error *err);
+/* Is the file below a directory what its entry says? EBB_ECORRUPT: it is not, or there is none, or a
+ * link or directory has its place; any other status says nothing about it. */
+enum ebb_status exp_tree_prove(int directory, const struct ebb_manifest_file *want,
+                               struct ebb_error *err);
 /* What an errno value of reading a file of a tree is: EBB_ECORRUPT when it is not there (see above),
  * else as in base/status.h. */
 enum ebb_status exp_tree_errno(int code);

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/crypto.h"
 #include "base/doc.h"
 #include "base/file.h"
 #include "base/heap.h"
@@ -91,9 +90,8 @@ static enum ebb_status get_manifest(struct exp_remote *r, const char *uuid, stru
 struct stream { /* a file that arrives in order */
     int fd;
     int64_t at, limit;
-    struct ebb_sha256 hash;
+    struct ebb_proof *proof; /* NULL: proved later */
     int error;
-    bool is_hashed;
 };
 
 static bool write_stream(void *context, const char *bytes, size_t count)
@@ -109,8 +107,8 @@ static bool write_stream(void *context, const char *bytes, size_t count)
         }
         done += (size_t)n;
     }
-    if (s->is_hashed)
-        ebb_sha256_add(&s->hash, bytes, count);
+    if (s->proof != NULL)
+        ebb_proof_add(s->proof, bytes, count);
     s->at += (int64_t)count;
     return true;
 }
@@ -124,42 +122,34 @@ struct fetch {
     int fd;
     bool *is_there; /* ranges that have arrived */
     size_t ranges;
-    struct ebb_sha256 hash;
+    struct ebb_proof proof;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     enum ebb_status status;
     struct ebb_error err;
 };
 
-static enum ebb_status compare(const struct ebb_manifest_file *want, const char *found,
-                               struct ebb_error *err)
+static enum ebb_status end_proof(struct ebb_proof *proof, struct ebb_error *err)
 {
-    if (strcmp(found, want->sha256) == 0)
-        return EBB_OK;
-    return ebb_fail(err, EBB_ECORRUPT, "damaged: SHA-256 of %s is not the manifest's", want->path);
+    enum ebb_status status = ebb_proof_end(proof, err);
+    return status == EBB_ECORRUPT ? ebb_context(err, status, "damaged") : status;
 }
 
 static enum ebb_status get_whole(struct fetch *f, const struct ebb_manifest_file *want, int fd,
                                  struct ebb_error *err)
 {
-    struct stream s = {.fd = fd, .limit = want->bytes, .is_hashed = true};
-    char found[EBB_SHA256_TEXT];
-    ebb_sha256_init(&s.hash);
+    struct ebb_proof proof;
+    struct stream s = {.fd = fd, .limit = want->bytes, .proof = &proof};
     enum ebb_status status = EBB_OK;
+    ebb_proof_init(&proof, want);
     if (want->bytes > 0)
         status = f->r->store->driver->remote->get(f->r, f->uuid, want->path, 0, -1, write_stream,
                                                   &s, err);
-    if (status != EBB_OK) {
-        ebb_sha256_fini(&s.hash);
-        return s.error != 0
-                   ? ebb_fail(err, EBB_EIO, "cannot write %s: %s", want->path, strerror(s.error))
-                   : status;
-    }
-    EBB_TRY(ebb_sha256_text(&s.hash, found, err));
-    if (s.at != want->bytes)
-        return ebb_fail(err, EBB_ECORRUPT, "damaged: %s has %lld bytes, manifest.json says %lld",
-                        want->path, (long long)s.at, (long long)want->bytes);
-    return compare(want, found, err);
+    if (status != EBB_OK && s.error != 0)
+        status = ebb_fail(err, EBB_EIO, "cannot write %s: %s", want->path, strerror(s.error));
+    EBB_THEN(status, end_proof(&proof, err));
+    ebb_proof_fini(&proof);
+    return status;
 }
 
 static void note(struct fetch *f, enum ebb_status status, const struct ebb_error *why)
@@ -190,7 +180,7 @@ static enum ebb_status hash_range(struct fetch *f, size_t i, struct ebb_error *e
         if (n <= 0)
             return ebb_fail(err, EBB_EIO, "cannot read %s back: %s", f->file->path,
                             strerror(errno));
-        ebb_sha256_add(&f->hash, buffer, (size_t)n);
+        ebb_proof_add(&f->proof, buffer, (size_t)n);
     }
     return EBB_OK;
 }
@@ -241,13 +231,12 @@ static enum ebb_status get_ranges(struct fetch *outer, const struct ebb_manifest
 {
     struct fetch f = {.r = outer->r, .uuid = outer->uuid, .file = want, .fd = fd};
     struct ebb_error why;
-    char found[EBB_SHA256_TEXT];
     pthread_t hasher;
     f.ranges = (size_t)((want->bytes + RANGE_BYTES - 1) / RANGE_BYTES);
     f.is_there = ebb_calloc(f.ranges, sizeof *f.is_there);
     if (f.is_there == NULL)
         return ebb_no_memory(err, f.ranges);
-    ebb_sha256_init(&f.hash);
+    ebb_proof_init(&f.proof, want);
     pthread_mutex_init(&f.lock, NULL);
     pthread_cond_init(&f.changed, NULL);
     int failed = ebb_thread_start(&hasher, hash_ranges, &f);
@@ -260,9 +249,8 @@ static enum ebb_status get_ranges(struct fetch *outer, const struct ebb_manifest
                     : f.status;
     if (failed == 0 && status != EBB_OK && err != NULL)
         *err = f.err;
-    EBB_THEN(status, ebb_sha256_text(&f.hash, found, err));
-    ebb_sha256_fini(&f.hash);
-    EBB_THEN(status, compare(want, found, err));
+    EBB_THEN(status, end_proof(&f.proof, err));
+    ebb_proof_fini(&f.proof);
     pthread_cond_destroy(&f.changed);
     pthread_mutex_destroy(&f.lock);
     ebb_free(f.is_there);

@@ -103,19 +103,16 @@ static enum ebb_status open_entry(int directory, const struct exp_tree_entry *e,
                                "cannot read the staged %s: %s", e->path, strerror(errno));
 }
 
-/* The file that goes is the one that was sealed. EBB_ECORRUPT: it is not. */
+/* The file that goes is the one that was sealed. EBB_ECORRUPT: it is not. By SHA-256, which is what
+ * requests are signed with. */
 static enum ebb_status prove(const struct batch *b, const struct exp_tree_entry *e,
                              struct ebb_error *err)
 {
-    char found[EBB_SHA256_TEXT];
-    int64_t bytes = 0;
-    if (e->sha256[0] == '\0')
+    if (e->sums.sha256[0] == '\0')
         return EBB_OK;
-    EBB_TRY(exp_tree_hash(b->directory, e->path, found, &bytes, err));
-    return strcmp(found, e->sha256) == 0
-               ? EBB_OK
-               : ebb_fail(err, EBB_ECORRUPT,
-                          "the staged %s is damaged: its SHA-256 is not the manifest's", e->path);
+    struct ebb_manifest_file want = {e->path, e->bytes, e->sums.sha256, NULL};
+    enum ebb_status status = exp_tree_prove(b->directory, &want, err);
+    return status == EBB_ECORRUPT ? ebb_context(err, status, "the staged copy is damaged") : status;
 }
 
 /* Small files are proved before they are sent, large ones on the first try not at all: they were
@@ -132,7 +129,7 @@ static enum ebb_status put_entry(struct batch *b, const struct exp_tree_entry *e
                                  struct ebb_error *err)
 {
     struct exp_remote_file f = {.uuid = b->uuid, .path = e->path, .bytes = e->bytes, .fd = -1};
-    f.sha256 = e->sha256[0] != '\0' ? e->sha256 : NULL;
+    f.sha256 = e->sums.sha256[0] != '\0' ? e->sums.sha256 : NULL;
     if (e->bytes <= SMALL_BYTES)
         EBB_TRY(prove(b, e, err));
     EBB_TRY(open_entry(b->directory, e, &f.fd, err));
@@ -318,7 +315,7 @@ static enum ebb_status put_large(struct batch *b, const struct exp_tree_entry *e
                                  struct ebb_error *err)
 {
     struct exp_remote_file f = {.uuid = b->uuid, .path = e->path, .bytes = e->bytes, .fd = -1};
-    f.sha256 = e->sha256[0] != '\0' ? e->sha256 : NULL;
+    f.sha256 = e->sums.sha256[0] != '\0' ? e->sums.sha256 : NULL;
     EBB_TRY(open_entry(b->directory, e, &f.fd, err));
     enum ebb_status status =
         put_parts(b, &f, b->r->store->driver->remote->part_bytes(e->bytes), err);
@@ -400,7 +397,7 @@ static enum ebb_status add_hashes(int directory, struct exp_tree *tree, struct e
             status = ebb_fail(err, EBB_ECORRUPT, "the staged copy has no %s of %lld bytes",
                               manifest.files[i].path, (long long)manifest.files[i].bytes);
         else
-            memcpy(tree->entries[k].sha256, manifest.files[i].sha256, 64);
+            memcpy(tree->entries[k].sums.sha256, manifest.files[i].sha256, 64);
     }
     ebb_arena_fini(&arena);
     return status;

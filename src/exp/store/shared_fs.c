@@ -147,7 +147,7 @@ static enum ebb_status write_manifest(int dir, const char *uuid, const struct ex
         const struct exp_tree_entry *e = &tree->entries[i];
         if (e->path[strlen(e->path) - 1] != '/')
             manifest.files[manifest.count++] =
-                (struct ebb_manifest_file){e->path, e->bytes, e->sha256};
+                (struct ebb_manifest_file){e->path, e->bytes, e->sums.sha256, e->sums.xxh128};
     }
     ebb_str_init(&text);
     ebb_manifest_write(&manifest, 0, &text);
@@ -355,20 +355,10 @@ static void publish(const struct exp_store *store, struct exp_store_item *items,
 static enum ebb_status verify_entry(int dir, const struct ebb_manifest_file *want,
                                     struct ebb_error *err)
 {
-    int64_t bytes = 0;
-    char found[65];
     if (!exp_store_is_safe_path(want->path))
         return ebb_fail(err, EBB_ECORRUPT, "manifest.json names \"%s\"", want->path);
-    enum ebb_status status = exp_tree_hash(dir, want->path, found, &bytes, err);
-    if (status != EBB_OK)
-        return status == EBB_ECORRUPT ? ebb_context(err, status, "damaged") : status;
-    if (bytes != want->bytes)
-        return ebb_fail(err, EBB_ECORRUPT, "damaged: %s has %lld bytes, manifest.json says %lld",
-                        want->path, (long long)bytes, (long long)want->bytes);
-    if (strcmp(found, want->sha256) != 0)
-        return ebb_fail(err, EBB_ECORRUPT, "damaged: SHA-256 of %s is not the manifest's",
-                        want->path);
-    return EBB_OK;
+    enum ebb_status status = exp_tree_prove(dir, want, err);
+    return status == EBB_ECORRUPT ? ebb_context(err, status, "damaged") : status;
 }
 
 enum ebb_status exp_store_read_manifest(int dir, struct ebb_arena *arena,

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "base/crypto.h"
 #include "exp/store/driver.h"
 
 #define DEPTH_MAX 32
@@ -32,15 +31,14 @@ static enum ebb_status fail_to_read(struct ebb_error *err, const char *path)
     return ebb_fail(err, exp_tree_errno(errno), "cannot read %s: %s", path, strerror(errno));
 }
 
-enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], int64_t *bytes,
-                              struct ebb_error *err)
+typedef void (*reader)(void *context, const void *data, size_t bytes);
+
+static enum ebb_status read_pieces(int directory, const char *path, reader add, void *context,
+                                   struct ebb_error *err)
 {
-    struct ebb_sha256 hash;
     enum ebb_status status = EBB_OK;
-    int64_t total = 0;
     size_t size = (size_t)256 << 10;
     char *buffer = ebb_alloc(size);
-    ebb_sha256_init(&hash);
     int fd = openat(directory, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         status = fail_to_read(err, path);
@@ -56,16 +54,45 @@ enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], 
             status = fail_to_read(err, path);
             break;
         }
-        ebb_sha256_add(&hash, buffer, (size_t)n);
-        total += n;
+        add(context, buffer, (size_t)n);
     }
     ebb_free(buffer);
     if (fd >= 0)
         close(fd);
-    EBB_THEN(status, ebb_sha256_text(&hash, sha256, err));
-    ebb_sha256_fini(&hash);
-    if (status == EBB_OK)
-        *bytes = total;
+    return status;
+}
+
+static void add_to_proof(void *proof, const void *data, size_t bytes)
+{
+    ebb_proof_add(proof, data, bytes);
+}
+
+enum ebb_status exp_tree_prove(int directory, const struct ebb_manifest_file *want,
+                               struct ebb_error *err)
+{
+    struct ebb_proof proof;
+    ebb_proof_init(&proof, want);
+    enum ebb_status status = read_pieces(directory, want->path, add_to_proof, &proof, err);
+    EBB_THEN(status, ebb_proof_end(&proof, err));
+    ebb_proof_fini(&proof);
+    return status;
+}
+
+static void add_to_sums(void *sums, const void *data, size_t bytes)
+{
+    ebb_sums_add(sums, data, bytes);
+}
+
+/* bytes: as many as were summed. */
+static enum ebb_status sum_file(int directory, const char *path, struct ebb_sums_text *text,
+                                int64_t *bytes, struct ebb_error *err)
+{
+    struct ebb_sums sums;
+    ebb_sums_init(&sums);
+    enum ebb_status status = read_pieces(directory, path, add_to_sums, &sums, err);
+    *bytes = sums.bytes;
+    EBB_THEN(status, ebb_sums_text(&sums, text, err));
+    ebb_sums_fini(&sums);
     return status;
 }
 
@@ -76,7 +103,7 @@ struct walk {
 };
 
 static enum ebb_status add(struct walk *w, const char *name, bool is_directory, int64_t bytes,
-                           const char *sha256, struct ebb_error *err)
+                           const struct ebb_sums_text *sums, struct ebb_error *err)
 {
     struct exp_tree *t = w->tree;
     struct ebb_str path;
@@ -84,8 +111,8 @@ static enum ebb_status add(struct walk *w, const char *name, bool is_directory, 
     ebb_str_init(&path);
     ebb_str_printf(&path, "%s%s%s", ebb_str_c(&w->path), name, is_directory ? "/" : "");
     EBB_TRY(ebb_str_status(&path, err));
-    t->entries[t->count] = (struct exp_tree_entry){.path = ebb_str_take(&path), .bytes = bytes};
-    memcpy(t->entries[t->count++].sha256, sha256, strlen(sha256) + 1);
+    t->entries[t->count++] =
+        (struct exp_tree_entry){.path = ebb_str_take(&path), .bytes = bytes, .sums = *sums};
     return EBB_OK;
 }
 
@@ -95,19 +122,19 @@ static enum ebb_status walk_entry(struct walk *w, int fd, const char *name, int 
                                   struct ebb_error *err)
 {
     struct stat st;
-    char sha256[65] = "";
+    struct ebb_sums_text sums = {.sha256 = ""};
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return fail(err, "cannot look at", name);
     if (S_ISREG(st.st_mode)) {
         int64_t bytes = st.st_size;
         if (w->wants_hash)
-            EBB_TRY(exp_tree_hash(fd, name, sha256, &bytes, err));
-        return add(w, name, false, bytes, sha256, err);
+            EBB_TRY(sum_file(fd, name, &sums, &bytes, err));
+        return add(w, name, false, bytes, &sums, err);
     }
     if (!S_ISDIR(st.st_mode))
         return ebb_fail(err, EBB_EINPUT, "%s%s is neither a file nor a directory",
                         ebb_str_c(&w->path), name);
-    EBB_TRY(add(w, name, true, 0, sha256, err));
+    EBB_TRY(add(w, name, true, 0, &sums, err));
     int child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (child < 0)
         return fail(err, "cannot open", name);
