@@ -18,6 +18,20 @@
 #include <string.h>
 #include <cmocka.h>
 
+#ifdef __has_feature /* how clang tells; gcc defines names */
+#define TEST_HAS_FEATURE(name) __has_feature(name)
+#else
+#define TEST_HAS_FEATURE(name) 0
+#endif
+/* Built with the sanitizer of addresses or of threads: ten times as slow, an allocator of their own that
+ * keeps what was freed. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
+    TEST_HAS_FEATURE(address_sanitizer) || TEST_HAS_FEATURE(thread_sanitizer)
+#define TEST_IS_SANITIZED 1
+#else
+#define TEST_IS_SANITIZED 0
+#endif
+
 enum { TEST_MOST = 256 };
 static struct CMUnitTest test_rows[TEST_MOST]; /* cmocka passes over rows without a function */
 

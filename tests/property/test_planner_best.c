@@ -16,7 +16,10 @@ static void check_budgets(const struct trace *trace, const double *ratios, size_
         request.budget_bytes = (uint64_t)((double)facts.no_remat_peak * ratios[k]);
         request.time_limit_s = 5;
         CHECK_OK(rivals_run(trace, &request, facts.node_count <= 20, &r, &err), &err);
-        if (r.above > 0)
+        /* With sanitizers five seconds are a tenth of what they are without: what they cut off is
+         * not held to the others. */
+        bool is_cut = TEST_IS_SANITIZED && r.seconds >= request.time_limit_s;
+        if (r.above > 0 && !is_cut)
             fail_msg("%.2f: best %llu, %s %llu", ratios[k], (unsigned long long)r.best, r.name,
                      (unsigned long long)r.cheapest);
         *compared += r.compared;

@@ -29,15 +29,7 @@
 #define SMALL_BYTES 4096
 #define CONV_BYTES (1u << 20)
 
-#ifdef __has_feature /* how clang tells; gcc defines names */
-#define HAS_FEATURE(name) __has_feature(name)
-#else
-#define HAS_FEATURE(name) 0
-#endif
-
-/* Sanitizers have an allocator of their own. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__) &&       \
-    !HAS_FEATURE(address_sanitizer) && !HAS_FEATURE(thread_sanitizer)
+#if !TEST_IS_SANITIZED && defined(__GLIBC__)
 #define COUNTS_ALLOCATIONS true
 static atomic_size_t large_bytes;
 

@@ -128,12 +128,6 @@ static struct exec_report counted(const struct exec_report *report)
     return r;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED true /* which keeps what was freed */
-#else
-#define IS_SANITIZED false
-#endif
-
 /* Every update reports what the second one reported; memory and its pieces stay as they are. */
 static void check_steady(const struct way *way, int updates)
 {
@@ -166,7 +160,7 @@ static void check_steady(const struct way *way, int updates)
         }
     }
     CHECK_EQ(ebb_heap_live(), pieces);
-    CHECK(IS_SANITIZED || resident_bytes() <= resident + (1 << 20));
+    CHECK(TEST_IS_SANITIZED || resident_bytes() <= resident + (1 << 20));
     train_engine_destroy(engine);
 }
 
