@@ -63,6 +63,12 @@ void ebb_manifest_write(const struct ebb_manifest *manifest, int indent, struct 
     ebb_str_addc(out, '\n');
 }
 
+static bool is_sha256(const char *text)
+{
+    return strspn(text, "0123456789abcdef") == EBB_SHA256_TEXT - 1 &&
+           text[EBB_SHA256_TEXT - 1] == '\0';
+}
+
 /* want: the manifest's own sum; without one, none is gone by. */
 static enum ebb_status prove_entries(struct ebb_manifest *manifest, const char *want,
                                      const char *name, struct ebb_error *err)
@@ -91,12 +97,15 @@ enum ebb_status ebb_manifest_read(struct ebb_arena *arena, const char *name,
     m.files = ebb_arena_calloc(arena, list->count + 1, sizeof *m.files);
     if (!m.files)
         return ebb_no_memory(err, list->count * sizeof *m.files);
-    for (size_t i = 0; i < list->count; i++)
-        m.files[i] =
-            (struct ebb_manifest_file){.path = ebb_doc_string(list->items[i], "path", ""),
-                                       .bytes = ebb_doc_int(list->items[i], "bytes", -1),
-                                       .sha256 = ebb_doc_string(list->items[i], "sha256", ""),
-                                       .xxh128 = ebb_doc_string(list->items[i], "xxh128", NULL)};
+    for (size_t i = 0; i < list->count; i++) {
+        struct ebb_manifest_file *f = &m.files[i];
+        *f = (struct ebb_manifest_file){.path = ebb_doc_string(list->items[i], "path", ""),
+                                        .bytes = ebb_doc_int(list->items[i], "bytes", -1),
+                                        .sha256 = ebb_doc_string(list->items[i], "sha256", ""),
+                                        .xxh128 = ebb_doc_string(list->items[i], "xxh128", NULL)};
+        if (!is_sha256(f->sha256))
+            return ebb_fail(err, EBB_ECORRUPT, "%s: \"%s\" has no SHA-256", name, f->path);
+    }
     EBB_TRY(prove_entries(&m, ebb_doc_string(root, "xxh128", NULL), name, err));
     *manifest = m;
     return EBB_OK;

@@ -20,7 +20,7 @@
 
 #define EBB_MANIFEST "manifest.json"
 
-    struct ebb_manifest_file {
+struct ebb_manifest_file {
     const char *path; /* below the folder */
     int64_t bytes;
     const char *sha256; /* 64 hexadecimal digits */
@@ -36,7 +36,7 @@ struct ebb_manifest {
 /* Appends the text; indent as of JSON writers. */
 void ebb_manifest_write(const struct ebb_manifest *manifest, int indent, struct ebb_str *out);
 /* What the document says, no file of it proved; in the arena. EBB_ECORRUPT: it is no manifest, or of
- * another version, or its own sum is wrong. */
+ * another version, an entry has no SHA-256, or its own sum is wrong. */
 enum ebb_status ebb_manifest_read(struct ebb_arena *arena, const char *name,
                                   const struct ebb_doc_node *root, struct ebb_manifest *manifest,
                                   struct ebb_error *err);

@@ -1,11 +1,13 @@
 /* Checkpoints on disk: sealed, renamed, verified, removed; nothing outside is touched. */
 #include "test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/manifest.h"
 #include "exp/store/store.h"
 #include "torture.h"
 #include "unreadable.h"
@@ -152,6 +154,32 @@ TEST(a_changed_manifest__is_noticed)
                  changes[i]);
         shell(&p, command, 0);
         CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_ECORRUPT);
+        end(&p);
+    }
+}
+
+/* An older manifest, whose entries nothing proves, says less than a SHA-256, or something else. */
+TEST(an_entry_without_a_sha256__is_no_manifests)
+{
+    static const char *const changes[] = {"s/\"sha256\"/\"sha257\"/", "s/ba7816bf//",
+                                          "s/ba7816bf/ba7816bfba7816bf/", "s/ba7816bf/ba7816bg/",
+                                          "s/ba7816bf/ba7816\\\\r\\\\n/"};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct place p;
+        struct ebb_arena arena = {0};
+        struct ebb_manifest manifest;
+        struct ebb_error err;
+        char text[200];
+        begin_with_one(&p);
+        snprintf(text, sizeof text,
+                 "sed -i -E 's/, \"xxh128\": \"[0-9a-f]*\"//g; %s' c/*/manifest.json", changes[i]);
+        shell(&p, text, 0);
+        snprintf(text, sizeof text, "%s/c/%s", p.dir, uuid);
+        int dir = open(text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        CHECK_EQ(exp_store_read_manifest(dir, &arena, &manifest, &err), EBB_ECORRUPT);
+        CHECK(strstr(err.message, "damaged") != NULL);
+        close(dir);
+        ebb_arena_fini(&arena);
         end(&p);
     }
 }
