@@ -3,15 +3,17 @@
  *   state/weights.safetensors    weights and buffers, named as torch's state_dict names them
  *   state/optimizer.safetensors  "<weight>.<state>", and "<weight>.grad" inside an accumulation
  *   state/train.json             counters, position in the data, loss scale, threads, versions
- *   manifest.json                path, bytes and SHA-256 of the others; written last
+ *   manifest.json                path, bytes and sums of the others; written last
  *
  * Reading believes nothing that the manifest does not prove, and changes the trial only when
  * everything was proved to fit. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/heap.h"
@@ -253,6 +255,15 @@ enum ebb_status train_trial_save(struct train_trial *t, const char *dir, struct 
 
 /* ---- proving -------------------------------------------------------------------------------- */
 
+/* What is there and cannot be read may be good. */
+static bool is_missing(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+    return S_ISDIR(st.st_mode);
+}
+
 static enum ebb_status prove_file(const char *dir, const struct ebb_manifest_file *want,
                                   struct ebb_error *err)
 {
@@ -261,7 +272,7 @@ static enum ebb_status prove_file(const char *dir, const struct ebb_manifest_fil
     ebb_proof_init(&proof, want);
     snprintf(path, sizeof path, "%s/%s", dir, want->path);
     enum ebb_status status = read_file(path, add_to_proof, &proof, err);
-    if (status != EBB_OK && status != EBB_ENOMEM)
+    if (status == EBB_EIO && is_missing(path))
         status = ebb_fail(err, EBB_ECORRUPT, "%s is missing", want->path);
     EBB_THEN(status, ebb_proof_end(&proof, err));
     ebb_proof_fini(&proof);
@@ -279,7 +290,7 @@ enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,
         return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoint is too long");
     snprintf(path, sizeof path, "%s/" EBB_MANIFEST, dir);
     enum ebb_status status = ebb_doc_load(arena, path, &root, &why);
-    if (status == EBB_ENOMEM)
+    if (status == EBB_ENOMEM || (status == EBB_EIO && !is_missing(path)))
         return ebb_fail(err, status, "%s", why.message);
     if (status != EBB_OK)
         return ebb_fail(err, EBB_ECORRUPT, "checkpoint %s has no manifest: %s", dir, why.message);

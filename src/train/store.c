@@ -161,6 +161,12 @@ static enum ebb_status read_mark(const char *dir, struct mark *mark, struct ebb_
     return status;
 }
 
+/* Memory that is out and disks that do not answer say nothing about a checkpoint. */
+static bool may_be_whole(enum ebb_status status)
+{
+    return status == EBB_ENOMEM || status == EBB_EIO;
+}
+
 /* Of the newest whole one; mark->run is "" when there is none. *count: of all, whole or not. */
 static enum ebb_status newest(const char *folder, struct mark *mark, size_t *count,
                               struct ebb_error *err)
@@ -170,13 +176,13 @@ static enum ebb_status newest(const char *folder, struct mark *mark, size_t *cou
     *mark = (struct mark){0};
     EBB_TRY(list(folder, is_checkpoint, &names, err));
     enum ebb_status status = EBB_ECORRUPT;
-    for (size_t i = names.count; i-- > 0 && status != EBB_OK && status != EBB_ENOMEM;) {
+    for (size_t i = names.count; i-- > 0 && status != EBB_OK && !may_be_whole(status);) {
         snprintf(path, sizeof path, "%s/%s", folder, names.items[i]);
         status = read_mark(path, mark, err);
     }
     *count = names.count;
     ebb_names_fini(&names);
-    return status == EBB_ENOMEM ? status : EBB_OK;
+    return may_be_whole(status) ? status : EBB_OK;
 }
 
 /* dir becomes path/name if that is a whole checkpoint, else stays empty. */
@@ -207,7 +213,7 @@ enum ebb_status train_store_find(const char *path, struct ebb_str *dir, struct e
         return EBB_OK;
     EBB_TRY(list(path, is_checkpoint, &names, err));
     enum ebb_status status = EBB_OK;
-    for (size_t i = names.count; i-- > 0 && dir->length == 0 && status != EBB_ENOMEM;)
+    for (size_t i = names.count; i-- > 0 && dir->length == 0 && !may_be_whole(status);)
         status = find_one(dir, path, names.items[i], err);
     ebb_names_fini(&names);
     return status;

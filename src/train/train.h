@@ -484,11 +484,11 @@ enum train_load {
     TRAIN_WEIGHTS, /* weights and buffers only */
 };
 /* Files into `dir` (exists): state/weights.safetensors, state/optimizer.safetensors,
- * state/train.json, and last manifest.json with bytes and SHA-256 of each. */
+ * state/train.json, and last manifest.json with bytes and sums of each. */
 enum ebb_status train_trial_save(struct train_trial *trial, const char *dir, struct ebb_error *err);
-/* EBB_ECORRUPT when a file is missing, torn or changed; EBB_EINPUT when it belongs to another
- * model or, with TRAIN_RESUME, to another thread count or instruction set. The trial is untouched
- * then. */
+/* EBB_ECORRUPT when a file is missing, torn or changed; EBB_EIO when one is there and cannot be read;
+ * EBB_EINPUT when it belongs to another model or, with TRAIN_RESUME, to another thread count or
+ * instruction set. The trial is untouched then. */
 enum ebb_status train_trial_load(struct train_trial *trial, const char *dir, enum train_load kind,
                                  struct ebb_error *err);
 /* Weights by name from files; every weight that is not fresh must be there with its shape, and no

@@ -167,7 +167,7 @@ enum ebb_status train_rate(const struct train_trial *trial, double *rate, struct
 enum ebb_status train_tell_metric(struct train_trial *trial, double metric, struct ebb_error *err);
 /* Kept gradients begin at zero. */
 enum ebb_status train_clear_gradients(struct train_trial *trial, struct ebb_error *err);
-/* Files, sizes and hashes are those of the manifest; EBB_ECORRUPT otherwise. */
+/* EBB_ECORRUPT: files, sizes or sums are not those of the manifest; EBB_EIO: one cannot be read. */
 enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,
                                        struct ebb_error *err);
 /* Budget and host as parts of the machine, where they were asked for so. */

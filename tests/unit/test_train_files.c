@@ -2,6 +2,7 @@
 #include "cut_files.h"
 #include "test_folder.h"
 #include "train_support.h"
+#include "unreadable.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -203,6 +204,43 @@ TEST(store__keeps_two_and_uses_the_newest_whole_one)
     CHECK_EQ(state.updates, 3);
     ebb_str_fini(&note);
     train_trial_destroy(trial);
+}
+
+/* Whoever hears of damage goes back to the checkpoint before, and what is newer goes: what cannot be
+ * read may be good. */
+TEST(store__that_cannot_be_read_is_not_passed_over)
+{
+    static const char *const names[] = {"manifest.json", "state/weights.safetensors",
+                                        "state/train.json"};
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    struct train_state state;
+    struct ebb_str found_at = {0};
+    char dir[256], path[512];
+    bool found;
+    configure(&net, &config, 1);
+    struct train_trial *trial = make(&config), *other = make(&config);
+    snprintf(dir, sizeof dir, "%s/unreadable", folder);
+    for (int i = 0; i < 2; i++) {
+        batches(trial, 1, &(struct train_batch){0});
+        CHECK_OK(train_store_save(trial, dir, &err), &err);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/update-000000000002/%s", dir, names[i]);
+        unreadable_begin(path);
+        CHECK_EQ(train_store_load(other, dir, &found, NULL, &err), EBB_EIO);
+        CHECK(!found && strstr(err.message, names[i]) != NULL);
+        CHECK_EQ(train_store_find(dir, &found_at, &err), EBB_EIO);
+        CHECK_EQ(train_store_claim(trial, dir, &err), EBB_EIO);
+        unreadable_end(path);
+    }
+    CHECK_OK(train_store_load(other, dir, &found, NULL, &err), &err);
+    train_trial_state(other, &state);
+    CHECK(found && state.updates == 2);
+    ebb_str_fini(&found_at);
+    train_trial_destroy(trial);
+    train_trial_destroy(other);
 }
 
 TEST(store__belongs_to_one_run)
