@@ -3,8 +3,10 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -433,6 +435,41 @@ TEST(fetch__that_runs_out_of_memory_can_be_tried_again)
         CHECK(n > 5);
     }
     local.fail_at = 0;
+    exp_store_net_destroy(f.store.net);
+    CHECK_OK(exp_store_remove_tree(local.dir, &err), &err);
+}
+
+static size_t open_files(void)
+{
+    size_t count = 0;
+    for (int fd = 0; fd < 256; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* No room for the manifest, which is larger than the files: tried again until there is. */
+TEST(fetch__that_has_no_room_keeps_no_file_open)
+{
+    struct local_fetch f = {.store = {.driver = &local_driver}};
+    struct exp_http *http = NULL;
+    struct ebb_error err;
+    struct rlimit was, small;
+    char copy[128];
+    seal(local.dir, 3, copy, sizeof copy);
+    snprintf(f.to, sizeof f.to, "%s/to", local.dir);
+    CHECK_OK(exp_store_net_create(&f.store.net, &err), &err);
+    CHECK_OK(exp_net_http(f.store.net, &http, &err), &err); /* it stays */
+    size_t before = open_files();
+    CHECK_EQ(getrlimit(RLIMIT_FSIZE, &was), 0);
+    small = (struct rlimit){.rlim_cur = 100, .rlim_max = was.rlim_max};
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    enum ebb_status status = exp_store_fetch(&f.store, uuid, NULL, f.to, NULL, &err);
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &was), 0);
+    signal(SIGXFSZ, handler);
+    CHECK_EQ(status, EBB_EIO);
+    CHECK(strstr(err.message, "manifest.json") != NULL);
+    CHECK_EQ(open_files(), before);
     exp_store_net_destroy(f.store.net);
     CHECK_OK(exp_store_remove_tree(local.dir, &err), &err);
 }

@@ -320,6 +320,20 @@ static enum ebb_status make_empty(int root, const char *resources, struct ebb_ar
     return EBB_OK;
 }
 
+static enum ebb_status keep_manifest(int directory, const struct ebb_str *text,
+                                     struct ebb_error *err)
+{
+    int fd = openat(directory, EBB_MANIFEST, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    bool is_written = fd >= 0 && ebb_write_all(fd, text->data, text->length);
+    int code = errno;
+    if (fd >= 0 && close(fd) != 0 && is_written) {
+        is_written = false;
+        code = errno;
+    }
+    return is_written ? EBB_OK
+                      : ebb_fail(err, EBB_EIO, "cannot write manifest.json: %s", strerror(code));
+}
+
 static enum ebb_status get_open(struct exp_remote *r, const char *uuid, const char *resources,
                                 int directory, struct ebb_error *err)
 {
@@ -346,11 +360,7 @@ static enum ebb_status get_open(struct exp_remote *r, const char *uuid, const ch
     for (size_t i = 0; i < manifest.count; i++)
         if (manifest.files[i].bytes > RANGED_BYTES)
             EBB_THEN(status, get_file(&f, &manifest.files[i], err));
-    if (status == EBB_OK) {
-        int fd = openat(directory, EBB_MANIFEST, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-        if (fd < 0 || !ebb_write_all(fd, ebb_str_c(&text), text.length) || close(fd) != 0)
-            status = ebb_fail(err, EBB_EIO, "cannot write manifest.json: %s", strerror(errno));
-    }
+    EBB_THEN(status, keep_manifest(directory, &text, err));
     ebb_str_fini(&text);
     ebb_arena_fini(&arena);
     return status;
