@@ -1,7 +1,7 @@
 /* store.h - where checkpoints live.
  *
  * A checkpoint is a directory named by a UUID. It is written under a staging name, then sealed
- * (metadata.json, manifest.json with size and SHA-256 of every other file), made durable and
+ * (metadata.json, manifest.json with size and sums of every other file), made durable and
  * renamed; under its final name a checkpoint is whole or damaged, never half-written, and the
  * manifest tells.
  *
