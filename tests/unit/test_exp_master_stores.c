@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 
 #include "bucket.h"
@@ -349,6 +350,42 @@ TEST(a_checkpoint__that_cannot_be_read_for_a_while_is_waited_for)
         CHECK_EQ(ebb_doc_int(fixture_get(&f, "/checkpoints/%s", uuid), "id", 0), id);
         end_paused(&f);
     }
+}
+
+/* Cached copies of others are what fills the disk: they go. */
+TEST(a_checkpoint__that_finds_no_room_in_the_cache_is_given_it)
+{
+    struct fixture f;
+    char cache[300], text[700];
+    bucket_clear();
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f, file("--sleep-ms 200", "name: single, max_steps: 4", "ckpt", ""));
+    FIXTURE_UNTIL(&f, fixture_has_trial(&f) && fixture_steps(&f, 1) >= 2);
+    act(&f, 1, "pause");
+    fixture_run(&f, 60);
+    snprintf(cache, sizeof cache, "%s/cache", f.dir);
+    snprintf(text, sizeof text, "cd '%s' && rm -r cache/%s && cp -r cache kept", f.dir,
+             ebb_doc_string(checkpoint(&f, 1), "uuid", ""));
+    CHECK_EQ(system(text), 0);
+    if (mount("none", cache, "tmpfs", 0, "size=256k") != 0) {
+        fixture_end(&f);
+        skip(); /* not permitted */
+    }
+    snprintf(text, sizeof text,
+             "cd '%s' && mv kept/* cache && for d in cache/*; do cat /dev/zero >$d/filler; done "
+             "2>errors; rm -r kept",
+             f.dir);
+    CHECK_EQ(system(text), 0);
+    act(&f, 1, "activate");
+    for (int i = 0; i < 250 && !exp_master_is_idle(f.m); i++)
+        fixture_turn_for(&f, 100);
+    bool is_idle = exp_master_is_idle(f.m);
+    CHECK_EQ(umount2(cache, MNT_DETACH), 0);
+    CHECK(is_idle);
+    CHECK_STR(fixture_state(&f, 1), "COMPLETED");
+    CHECK_EQ(restarts(&f, 1), 0);
+    fixture_end(&f);
 }
 
 TEST(a_staged_copy__that_is_gone_leaves_the_checkpoint_before)

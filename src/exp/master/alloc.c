@@ -17,7 +17,7 @@
 #define EXIT_LOST 75                  /* a trial that found no master for 60 s says so */
 #define EXIT_NS 60000000000ull        /* from TERMINATE to the end of the process */
 #define START_AGAIN_NS 1000000000u    /* after a start that failed for want of room */
-#define FULL_AGAIN_NS 5000000000ull   /* after a checkpoint for which there was no room */
+#define FULL_AGAIN_NS 5000000000ull   /* after there was no room, for a checkpoint or to start */
 #define FULL_BYTES 65536u             /* less than this is no room */
 #define STORE_AGAIN_NS 30000000000ull /* for want of an answer of its store */
 #define READ_AGAIN_NS 5000000000ull   /* for want of an answer of a disk */
@@ -244,6 +244,16 @@ static bool is_passing(const struct exp_job *job)
            (job->is_remote && job->status == EBB_ECANCELED);
 }
 
+/* Until the next try; 0: as usual. */
+static uint64_t rest_ns(const struct exp_job *job)
+{
+    if (job->status == EBB_EFULL)
+        return FULL_AGAIN_NS;
+    if (job->is_remote)
+        return STORE_AGAIN_NS;
+    return job->status == EBB_EIO ? READ_AGAIN_NS : 0;
+}
+
 /* What it needs is not there. What passes is waited for; an own checkpoint that is damaged, or gone
  * before it was in its store, leaves the one before it. */
 static enum ebb_status not_prepared(struct exp_master *m, struct exp_alloc *a,
@@ -251,7 +261,9 @@ static enum ebb_status not_prepared(struct exp_master *m, struct exp_alloc *a,
 {
     snprintf(a->reason, sizeof a->reason, "%.*s", (int)sizeof a->reason - 1, job->err.message);
     if (is_passing(job)) {
-        a->again_ns = job->is_remote ? STORE_AGAIN_NS : job->status == EBB_EIO ? READ_AGAIN_NS : 0;
+        a->again_ns = rest_ns(job);
+        if (job->status == EBB_EFULL)
+            wait_for_room(m, a->trial);
     } else if (job->uuid != NULL && !a->from.is_warm && job->status == EBB_ECORRUPT) {
         a->trial->sequence.is_running = false; /* it was about to begin */
         EBB_TRY(exp_upload_lost(m, a->trial, job->uuid, err));

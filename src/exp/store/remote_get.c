@@ -25,6 +25,12 @@
 #define MANIFEST_MAX ((size_t)16 << 20)
 #define ROUNDS 3 /* for a file that arrives damaged */
 
+/* EBB_EFULL: there is no room. */
+static enum ebb_status cannot(struct ebb_error *err, const char *what, const char *path, int code)
+{
+    return ebb_fail(err, ebb_errno_status(code), "cannot %s %s: %s", what, path, strerror(code));
+}
+
 /* ---- ranges ---- */
 
 bool exp_range_take(void *context, const char *bytes, size_t count)
@@ -146,7 +152,7 @@ static enum ebb_status get_whole(struct fetch *f, const struct ebb_manifest_file
         status = f->r->store->driver->remote->get(f->r, f->uuid, want->path, 0, -1, write_stream,
                                                   &s, err);
     if (status != EBB_OK && s.error != 0)
-        status = ebb_fail(err, EBB_EIO, "cannot write %s: %s", want->path, strerror(s.error));
+        status = cannot(err, "write", want->path, s.error);
     EBB_THEN(status, end_proof(&proof, err));
     ebb_proof_fini(&proof);
     return status;
@@ -215,7 +221,7 @@ static void get_range(void *context, size_t i)
     enum ebb_status status = f->r->store->driver->remote->get(f->r, f->uuid, f->file->path, at,
                                                               bytes, write_stream, &s, &why);
     if (status != EBB_OK && s.error != 0)
-        status = ebb_fail(&why, EBB_EIO, "cannot write %s: %s", f->file->path, strerror(s.error));
+        status = cannot(&why, "write", f->file->path, s.error);
     if (status == EBB_OK && s.at != at + bytes)
         status = ebb_fail(&why, EBB_ECORRUPT, "damaged: %s is shorter than manifest.json says",
                           f->file->path);
@@ -265,13 +271,13 @@ static enum ebb_status get_file(struct fetch *f, const struct ebb_manifest_file 
         int fd = openat(f->directory, want->path,
                         O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (fd < 0)
-            return ebb_fail(err, EBB_EIO, "cannot write %s: %s", want->path, strerror(errno));
+            return cannot(err, "write", want->path, errno);
         status =
             want->bytes > RANGED_BYTES ? get_ranges(f, want, fd, err) : get_whole(f, want, fd, err);
         if (status == EBB_OK)
             (void)fchmod(fd, 0444); /* shared by all who start from it */
         if (close(fd) != 0 && status == EBB_OK)
-            status = ebb_fail(err, EBB_EIO, "cannot write %s: %s", want->path, strerror(errno));
+            status = cannot(err, "write", want->path, errno);
     }
     if (status == EBB_OK && f->r->watch != NULL)
         atomic_fetch_add(&f->r->watch->bytes, want->bytes);
@@ -294,7 +300,7 @@ static enum ebb_status make_directories(int root, const char *path, struct ebb_e
     for (const char *at = strchr(path, '/'); at != NULL; at = strchr(at + 1, '/')) {
         snprintf(part, sizeof part, "%.*s", (int)(at - path), path);
         if (mkdirat(root, part, 0755) != 0 && errno != EEXIST)
-            return ebb_fail(err, EBB_EIO, "cannot make %s: %s", part, strerror(errno));
+            return cannot(err, "make", part, errno);
     }
     return EBB_OK;
 }
@@ -330,8 +336,7 @@ static enum ebb_status keep_manifest(int directory, const struct ebb_str *text,
         is_written = false;
         code = errno;
     }
-    return is_written ? EBB_OK
-                      : ebb_fail(err, EBB_EIO, "cannot write manifest.json: %s", strerror(code));
+    return is_written ? EBB_OK : cannot(err, "write", EBB_MANIFEST, code);
 }
 
 static enum ebb_status get_open(struct exp_remote *r, const char *uuid, const char *resources,
@@ -374,7 +379,7 @@ static enum ebb_status get_into(struct exp_remote *r, const char *uuid, const ch
     EBB_TRY(exp_tree_remove(base, name, err)); /* left by one who was killed */
     if (mkdirat(base, name, 0755) != 0 ||
         (fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
-        return ebb_fail(err, EBB_EIO, "cannot make %s: %s", name, strerror(errno));
+        return cannot(err, "make", name, errno);
     if (r->watch != NULL)
         atomic_store(&r->watch->bytes, 0);
     enum ebb_status status = get_open(r, uuid, resources, fd, err);
