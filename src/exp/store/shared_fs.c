@@ -276,7 +276,6 @@ static enum ebb_status list_published(int base, struct exp_store_item *item)
     return status;
 }
 
-/* *is_new: there is something to rename. */
 /* code/ of another checkpoint that has the same: one of this batch, or of an earlier one; -1: none. */
 static int open_twin(int base, const struct exp_store_item *items, size_t i)
 {
@@ -294,6 +293,7 @@ static int open_twin(int base, const struct exp_store_item *items, size_t i)
     return twin;
 }
 
+/* *is_new: there is something to rename. */
 static enum ebb_status seal(int base, int twin, struct exp_store_item *item, bool *is_new)
 {
     char name[NAME_MAX_BYTES];
