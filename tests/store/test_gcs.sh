@@ -34,12 +34,16 @@ END
     has err.txt "$2"
     [ ! -e outside ] && [ -z "$(ls -A back 2> /dev/null)" ] || fail "left: $(ls -A back)"
 }
-lie "m['files'][0]['bytes'] = 1 << 60" "1152921504606846976 bytes"
-lie "m['files'][0]['path'] = '../../outside'" "names \"../../outside\""
-lie "m['files'][0]['path'] = '/tmp/outside'" "names \"/tmp/outside\""
-lie "m['files'][0]['sha256'] = '0' * 64" "not what it was written with"
-lie "m['files'][0]['sha256'] = '0' * 64; del m['xxh128']" "SHA-256"
-lie "m['files'].append(dict(m['files'][0], path='none'))" "404"
+older="del m['xxh128']; " # an own sum would tell
+lie "${older}m['files'][0]['bytes'] = 1 << 60" "1152921504606846976 bytes"
+lie "${older}m['files'][0]['path'] = '../../outside'" "names \"../../outside\""
+lie "${older}m['files'][0]['path'] = '/tmp/outside'" "names \"/tmp/outside\""
+lie "${older}m['files'][0]['sha256'] = '0' * 64" "SHA-256"
+lie "${older}m['files'][0]['sha256'] = '0'" "has no SHA-256"
+lie "${older}m['files'].append(dict(m['files'][0], path='none'))" "404"
+for change in "f[0]['sha256'] = '0' * 64" "f[0]['xxh128'] = '0' * 32" "f[0]['bytes'] += 1" "f[0]['path'] += '1'" "del f[0]" "f.append(f[0])" "del f[0]['xxh128']"; do
+    lie "f = m['files']; $change" "not what it was written with"
+done
 lie "m = [[[]]]" "damaged"
 "$tool" "$there" remove $uuid here here/journal2 && is_empty gcs || fail "left: $(second gcs list)"
 ok "manifests that lie are not believed"
