@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #define MAX_LINE 65536
+#define MAX_TOLD 8 /* batches of a step whose metrics are told one by one */
 
 struct trial {
     const char *mode;
@@ -206,7 +207,9 @@ static double metric(const struct trial *t)
 
 static void train(struct trial *t, long long step, long long batches)
 {
-    char metrics[256];
+    char metrics[1024];
+    char each[MAX_TOLD * 40] = "";
+    int at = 0;
     double start = now();
     if (step != t->step + 1) {
         printf("asked for step %lld after step %lld\n", step, t->step);
@@ -216,13 +219,18 @@ static void train(struct trial *t, long long step, long long batches)
         kill(getpid(), SIGKILL);
     if (is_mode(t, "--quit") && step == 2)
         exit(0);
-    for (long long b = 0; b < batches; b++)
+    for (long long b = 0; b < batches; b++) {
         t->weights = mix(t->weights ^ (uint64_t)((step - 1) * batches + b));
+        if (batches <= MAX_TOLD)
+            at += snprintf(each + at, sizeof each - (size_t)at, "%s{\"loss\":%.17g}", b ? "," : "",
+                           metric(t));
+    }
     if (t->sleep_ms > 0)
         nap(t->sleep_ms);
     t->step = step;
-    snprintf(metrics, sizeof metrics, "{\"num_inputs\":%lld,\"avg_metrics\":{\"loss\":%.17g}}",
-             batches, metric(t));
+    snprintf(metrics, sizeof metrics,
+             "{\"num_inputs\":%lld,\"batch_metrics\":[%s],\"avg_metrics\":{\"loss\":%.17g}}",
+             batches, each, metric(t));
     finish(t, "RUN_STEP", step, start, metrics);
 }
 

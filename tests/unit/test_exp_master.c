@@ -633,8 +633,8 @@ TEST(checkpoint_that_is_damaged__leaves_the_one_before)
 {
     struct fixture f;
     char command[800];
-    int64_t id =
-        fixture_begin_with(&f, 1, "--sleep-ms 60", ten_steps, "min_checkpoint_period: 1\n");
+    int64_t id = fixture_begin_with(&f, 1, "--sleep-ms 60", ten_steps,
+                                    "min_checkpoint_period: 1\nmin_validation_period: 1\n");
     FIXTURE_UNTIL(&f, fixture_has_trial(&f) && fixture_steps(&f, 1) >= 3);
     act(&f, id, "pause", 200);
     FIXTURE_UNTIL(&f, running(&f) == 0);

@@ -375,7 +375,8 @@ static enum exp_sequence_end classify(const struct exp_alloc *a, const struct ex
     return a->status == 0 && a->fault == EXP_FAULT_NONE ? EXP_END_CLEAN : EXP_END_FAULT;
 }
 
-static enum ebb_status roll_back(struct exp_master *m, struct exp_trial *r, struct ebb_error *err)
+enum ebb_status exp_trial_roll_back(struct exp_master *m, struct exp_trial *r,
+                                    struct ebb_error *err)
 {
     struct exp_db_step_id last = {r->id, r->sequence.current};
     EBB_TRY(exp_db_steps_forget(m->db, &last, err));
@@ -502,7 +503,7 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
     m->sweep_ns = m->now_ns;
     exp_dirty_trial(m, r);
     if (how == EXP_SEQUENCE_ROLLED_BACK)
-        EBB_TRY(roll_back(m, r, err));
+        EBB_TRY(exp_trial_roll_back(m, r, err));
     if (how == EXP_SEQUENCE_FAILED && was_busy)
         EBB_TRY(keep_failed(m, r, &work, run_time, err));
     if (how == EXP_SEQUENCE_FAILED)

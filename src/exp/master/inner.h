@@ -343,6 +343,9 @@ void exp_alloc_free(struct exp_master *m, struct exp_alloc *a);
 enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, struct exp_job *job,
                                    struct ebb_error *err);
 enum ebb_status exp_alloc_add(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err);
+/* What it measured after the step it begins at is forgotten: it will be measured again. */
+enum ebb_status exp_trial_roll_back(struct exp_master *m, struct exp_trial *r,
+                                    struct ebb_error *err);
 /* Deadlines that have passed. */
 void exp_allocs_check(struct exp_master *m);
 /* A job for after the commit, and now. */

@@ -545,7 +545,5 @@ enum ebb_status exp_upload_lost(struct exp_master *m, struct exp_trial *r, const
     EBB_TRY(exp_db_only(exp_db_checkpoint_below(m->db, &at, &row, err), &m->turn_arena, &is_there));
     exp_sequence_rewind(&r->sequence, is_there ? row.step_id : 0);
     exp_dirty_trial(m, r);
-    struct exp_db_step_id last = {r->id, r->sequence.current};
-    EBB_TRY(exp_db_steps_forget(m->db, &last, err));
-    return exp_db_validations_forget(m->db, &last, err);
+    return exp_trial_roll_back(m, r, err);
 }
