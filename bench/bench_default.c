@@ -1,6 +1,6 @@
 /* bench_default.c - what training does when nobody names a policy, beside everything else there is.
  *
- *     build/bench/bench_default [--alone] FILE...          traces, of `ebb model trace`
+ *     build/bench/bench_default [--alone] [--floor] FILE...          traces, of `ebb model trace`
  *
  * Eight budgets from the floor to just below the peak. One row each: the floor's part of the peak,
  * how much longer the step takes by default, how it was decided and in how many seconds, the
@@ -9,7 +9,8 @@
  * the cheapest, or more memory takes 0.5 % more time. bench/default_plans makes the files.
  *
  * --alone asks nobody else: the seconds are all from the trace to the plan, its floor included, and
- * exit code 1 is for decisions that take more than 2 s and more than two steps, too. */
+ * exit code 1 is for decisions that take more than 2 s and more than two steps, too.
+ * --floor: the least budget alone. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -74,7 +75,7 @@ static enum ebb_status find_rival(const struct train_ways *w, const struct train
 }
 
 struct tally {
-    bool is_alone;
+    bool is_alone, is_floor;
     int rows, slower, unsteady, late;
     double worst, longest_s;
 };
@@ -132,7 +133,7 @@ static enum ebb_status rows_of(const char *path, struct tally *tally, struct ebb
     enum ebb_status status = exec_program_create(&c.exec, trace, EXEC_EBB, err);
     EBB_THEN(status, train_choice_floor(&w, &c, &floor_bytes, err));
     const char *name = strrchr(path, '/');
-    for (int k = 0; k < BUDGETS && status == EBB_OK; k++) {
+    for (int k = 0; k < (tally->is_floor ? 1 : BUDGETS) && status == EBB_OK; k++) {
         uint64_t more = (c.info.unlimited_bytes - floor_bytes) * (uint64_t)k / BUDGETS;
         status =
             one_budget(&w, &c, floor_bytes + more, name ? name + 1 : path, &before, tally, err);
@@ -146,15 +147,19 @@ static enum ebb_status rows_of(const char *path, struct tally *tally, struct ebb
 int main(int argc, char **argv)
 {
     struct ebb_error err;
-    struct tally tally = {.is_alone = argc > 1 && strcmp(argv[1], "--alone") == 0};
-    int failures = 0;
-    if (argc < 2 + tally.is_alone) {
-        fprintf(stderr, "usage: bench_default [--alone] FILE...\n");
+    struct tally tally = {0};
+    int failures = 0, first = 1;
+    for (; first < argc && argv[first][0] == '-'; first++) {
+        tally.is_alone |= strcmp(argv[first], "--alone") == 0;
+        tally.is_floor |= strcmp(argv[first], "--floor") == 0;
+    }
+    if (first >= argc) {
+        fprintf(stderr, "usage: bench_default [--alone] [--floor] FILE...\n");
         return 2;
     }
     printf("| trace | ops | of the peak | default | how | s | cheapest other | which | ratio |\n"
            "|---|---|---|---|---|---|---|---|---|\n");
-    for (int i = 1 + tally.is_alone; i < argc; i++)
+    for (int i = first; i < argc; i++)
         if (rows_of(argv[i], &tally, &err) != EBB_OK) {
             fprintf(stderr, "%s: %s\n", argv[i], err.message);
             failures++;

@@ -478,6 +478,19 @@ static bool is_quick_near(const struct unified *u)
     return u->trace->op_count <= (thrashes ? SHORT_OPS : SMALL_OPS);
 }
 
+/* Steps whose games take long: at the floor its own plan is one of them. Up to MANY_MORE_OPS
+ * checkpoints of blocks and policies are tried, too. */
+static enum ebb_status try_large(struct unified *u, uint64_t floor_bytes, struct ebb_error *err)
+{
+    bool is_at_floor = (double)u->tiers->bytes[0] < AT_FLOOR * (double)floor_bytes;
+    if (!is_at_floor)
+        EBB_TRY(try_games(u, floor_bytes, err));
+    if (u->trace->op_count > MANY_MORE_OPS)
+        return EBB_OK;
+    EBB_TRY(try_blocks(u, err));
+    return is_at_floor ? EBB_OK : try_policies(u, err);
+}
+
 /* Without lower tiers: what a smaller budget makes may be better, and so may what others make. With
  * tiers it is all tried as it would be without, unless copies are hidden as it is: so a tier never
  * makes a plan slower. */
@@ -488,12 +501,8 @@ enum ebb_status planner_unified_try_without(struct unified *u, uint64_t floor_by
     bool is_alone = is_large(u) && !u->tiers->demands && !u->tiers->fates;
     int tries = is_large(u) ? 1 : is_small ? SMALL_TRIES : TRIES;
     EBB_TRY(try_kept(u, err));
-    if (is_alone && (double)u->tiers->bytes[0] < AT_FLOOR * (double)floor_bytes)
-        return EBB_OK; /* the floor's own plan is one of these games */
     if (is_alone)
-        EBB_TRY(try_games(u, floor_bytes, err));
-    if (is_alone)
-        return u->trace->op_count <= MANY_MORE_OPS ? try_policies(u, err) : EBB_OK;
+        return try_large(u, floor_bytes, err);
     enum ebb_status status = EBB_OK;
     for (int i = 0; i < tries && status == EBB_OK; i++) {
         double slack = MOST_SLACK * i / tries;
