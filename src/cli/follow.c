@@ -16,6 +16,7 @@
 #define REDRAW_NS 1000000000u /* clocks go on without events */
 #define LOOK_NS 1000000000ull /* for uploads, when the trials have ended */
 #define STEP_LINE_NS 1000000000u
+#define WARN_NS 60000000000ull /* of a disk that is full, has room, is full */
 
 static const char *const stages[] = {"scheduling", "training", "validation", "checkpointing"};
 
@@ -196,14 +197,19 @@ static enum ebb_status learn(struct cli_follow *f, struct ebb_error *err)
     return status;
 }
 
-/* The master cannot write its database, and keeps trying: so do we, having said it once. */
+/* The master cannot write its database, and keeps trying: so do we, having said it. Room that comes
+ * and goes is told once a minute. */
 static void wait_for_disk(struct cli_follow *f, struct cli_answer *answer)
 {
     struct ebb_error err = {0};
+    uint64_t now = ebb_clock_ns();
+    bool is_due = f->warned_ns == 0 || now - f->warned_ns >= WARN_NS;
     cli_answer_error(answer, &err);
-    if (!f->is_stalled)
+    if (!f->is_stalled && is_due) {
+        f->warned_ns = now;
         fprintf(stderr, "ebb: warning: %s; trials wait until it can be written again\n",
                 err.message);
+    }
     f->is_stalled = true;
     f->drawn_lines = 0; /* the table is below the warning now */
     cli_answer_fini(answer);

@@ -25,6 +25,7 @@ struct cli_follow {
     bool is_dirty, is_over;
     bool was_over;      /* before watching began */
     bool is_stalled;    /* the master cannot write now (503): it goes on when it can */
+    uint64_t warned_ns; /* of that */
     uint64_t looked_ns; /* at what is being uploaded */
     size_t waiting;     /* checkpoints on their way to the store, when last told */
     bool is_refused;    /* the store was out of reach, then */

@@ -44,4 +44,40 @@ for file in gpt python; do
     wait "$pid" || { fail "$file: a full disk ended it"; tail -n 5 out.txt err.txt; }
     rm -rf "$EBB_STATE"/trials/*/log
 done
+
+# The disk of the state, filled by the checkpoints on it: said once, however often a page of the database can be written over.
+mount -o remount,size=3m disk
+rm -rf disk/* && mkdir small
+cat >small/made.py <<'PY'
+import os
+import ebb_client
+with ebb_client.connect() as ebb:
+    for work in ebb.workloads():
+        if work.is_train:
+            for _ in work.batches():
+                work.report(loss=1.0)
+        elif work.is_validation:
+            work.report(validation_loss=1.0)
+        else:
+            with open(work.directory + "/weights", "wb") as f:
+                f.write(bytes(300000))
+                os.fsync(f.fileno())
+PY
+cat >full.yaml <<YAML
+entrypoint: [python3, made.py]
+hyperparameters: {global_batch_size: 4}
+searcher: {name: single, metric: validation_loss, max_steps: 6}
+batches_per_step: 1
+min_validation_period: 1
+checkpoint_policy: all
+max_restarts: 0
+YAML
+export EBB_STATE=$work/disk/state
+timeout 200 "$ebb" run full.yaml small --no-charts >out.txt 2>err.txt </dev/null &
+pid=$!
+wait_for grep -q "can be written again" err.txt
+sleep 5
+same "warnings of a full disk" "$(grep -c "can be written again" err.txt)" 1
+mount -o remount,size=8m disk
+wait "$pid" || { fail "a full disk of the state ended it"; tail -n 5 out.txt err.txt; }
 finish

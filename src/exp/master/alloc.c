@@ -305,7 +305,7 @@ enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, st
 
 /* ---- no room ---- */
 
-static bool is_full(const char *directory)
+bool exp_master_is_full(const char *directory)
 {
     struct statvfs about;
     return statvfs(directory, &about) == 0 &&
@@ -324,10 +324,10 @@ static bool is_out_of_room(const struct exp_master *m, const struct exp_alloc *a
     ebb_str_fini(&path);
     bool has_said =
         strstr(a->reason, strerror(ENOSPC)) != NULL || strstr(a->reason, strerror(EDQUOT)) != NULL;
-    if (is_full(place) || has_said)
+    if (exp_master_is_full(place) || has_said)
         return true;
     snprintf(place, size, "%s", m->state_dir);
-    return is_full(place);
+    return exp_master_is_full(place);
 }
 
 /* A trial that cannot bear a full disk is started again from its last checkpoint, and nothing is

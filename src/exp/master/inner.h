@@ -334,6 +334,7 @@ void exp_alloc_launch(struct exp_master *m, struct exp_alloc *a);
 void exp_alloc_kill(struct exp_master *m, struct exp_alloc *a, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void exp_alloc_excuse(struct exp_master *m, struct exp_alloc *a, const char *why); /* and kill */
+bool exp_master_is_full(const char *directory); /* the disk below it */
 /* Give the connected process its next workload. */
 enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err);
 /* The process is gone, or never came to be. */

@@ -125,6 +125,11 @@ static void try_again(struct exp_master *m)
     exp_master_look(m);
     if (m->now_ns < m->retry_ns)
         return;
+    if (exp_master_is_full(
+            m->state_dir)) { /* a page may be written over, and the next turn fails */
+        m->retry_ns = m->now_ns + RETRY_NS;
+        return;
+    }
     enum ebb_status status = exp_db_probe(m->db, &err);
     EBB_THEN(status, exp_recover(m, &err));
     EBB_THEN(status, exp_db_commit(m->db, &err));
