@@ -13,7 +13,7 @@
  *       --nan        reports NaN as metric       --link      a checkpoint with a link in it
  *       --fail       says FAILED, exits 1        --linger    does not end when told to
  *       --insist     says HELLO three times      --usurp     says HELLO in another's name, too
- *       --alias      a checkpoint with a link to its own file
+ *       --alias      a checkpoint with links to its own file
  *       --no-room    the first time: says FAILED for want of room on the disk
  *       --waits      a full disk is waited for when a checkpoint is written
  *       --flat       reports the same metric always, and better "other" ones */
@@ -281,8 +281,13 @@ static void save(struct trial *t, const char *line, long long step)
         put(t, "{\"type\":\"HEARTBEAT\",\"batch\":0}\n");
     }
     if (is_mode(t, "--alias")) {
+        char target[3100];
         snprintf(file, sizeof file, "%s/state/alias", path);
+        snprintf(target, sizeof target, "%s/state/weights", path);
         if (symlink("weights", file) != 0)
+            exit(4);
+        snprintf(file, sizeof file, "%s/state/absolute", path);
+        if (symlink(target, file) != 0)
             exit(4);
     }
     if (is_mode(t, "--link")) {

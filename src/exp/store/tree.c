@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,15 +176,46 @@ static enum ebb_status walk_directory(struct walk *w, int fd, int depth, struct 
 
 /* ---- links within a tree ---- */
 
+static int open_beneath(int root, const char *path)
+{
+    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    return (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+}
+
+/* Where a descriptor's file is, without links. */
+static bool place_of(int fd, char *path, size_t size)
+{
+    char proc[64];
+    snprintf(proc, sizeof proc, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(proc, path, size - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return n > 0 && (size_t)n < size - 1;
+}
+
+/* The same for a link that says where it leads from the root of the machine. */
+static int open_absolute(int root, int fd, const char *name)
+{
+    char top[PATH_MAX], path[PATH_MAX];
+    int any = openat(fd, name, O_PATH | O_CLOEXEC);
+    bool is_known = any >= 0 && place_of(any, path, sizeof path) && place_of(root, top, sizeof top);
+    size_t length = is_known ? strlen(top) : 0;
+    if (any >= 0)
+        close(any);
+    if (!is_known || strncmp(path, top, length) != 0 || path[length] != '/')
+        return -1;
+    return open_beneath(root, path + length + 1);
+}
+
 /* A link to a file of the same tree becomes that file: another name of it. False: it leads elsewhere. */
 static bool flatten_link(int root, int fd, const char *name, const char *path)
 {
     static const char between[] = ".ebb-link";
-    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     struct stat st;
     char proc[64];
-    int target = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    int target = open_beneath(root, path);
+    if (target < 0 && errno == EXDEV)
+        target = open_absolute(root, fd, name);
     if (target < 0)
         return false;
     snprintf(proc, sizeof proc, "/proc/self/fd/%d", target);
