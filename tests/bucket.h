@@ -111,7 +111,7 @@ static void bucket_unescape(char *text)
 
 static void bucket_answer(struct ebb_str *out, const char *status, const char *data, size_t length)
 {
-    ebb_str_printf(out, "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n", status, length);
+    ebb_str_printf(out, "HTTP/1.1 %s\r\nETag: 1\r\nContent-Length: %zu\r\n\r\n", status, length);
     ebb_str_addn(out, data, length);
 }
 

@@ -65,6 +65,16 @@ spoil_gets() {
         done
     done
 }
+stand_before() { # a portal that answers everything: the store says nothing of the checkpoint, so it is not damaged
+    set_fault page all
+    rm -rf back
+    PATIENCE_S=60 by_proxy get $uuid back > /dev/null 2> err.txt && fail "$kind: a portal's page is a checkpoint"
+    has err.txt "no answer of a store"
+    grep -q damaged err.txt && fail "$kind: a good checkpoint is called damaged: $(cat err.txt)"
+    set_fault none 0
+    PATIENCE_S=60 by_proxy get $uuid back > /dev/null 2> err.txt && same_tree here/$uuid back/$uuid || fail "$kind, after a portal: $(cat err.txt)"
+    ok "$kind: a portal before the store is no damage"
+}
 lies_there() { # of a session whose first answer was cut only the server of gcs knows
     local all
     all=$(second "$kind" list) || fail "$kind: the second client cannot list"
@@ -92,6 +102,7 @@ for kind in $kinds; do
     start_proxy
     spoil_puts
     spoil_gets
+    stand_before
     spoil_removals
     left=$(lies_there) && [ -z "$left" ] || fail "$kind: left: $left"
     ok "$kind: $rounds spoiled requests: $right times right, $told times told, never wrong, nothing left"

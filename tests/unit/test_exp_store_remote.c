@@ -439,6 +439,24 @@ TEST(fetch__that_runs_out_of_memory_can_be_tried_again)
     CHECK_OK(exp_store_remove_tree(local.dir, &err), &err);
 }
 
+/* In the store a file has more bytes than were put there. */
+TEST(fetch__of_a_file_that_is_longer_is_damage)
+{
+    struct local_fetch f = {.store = {.driver = &local_driver}};
+    struct ebb_error err;
+    char copy[128], longer[200];
+    seal(local.dir, 3, copy, sizeof copy);
+    snprintf(f.to, sizeof f.to, "%s/to", local.dir);
+    snprintf(longer, sizeof longer, "%s/metadata.json", copy);
+    FILE *file = fopen(longer, "a");
+    CHECK(file != NULL && fputs("more", file) >= 0 && fclose(file) == 0);
+    CHECK_OK(exp_store_net_create(&f.store.net, &err), &err);
+    CHECK_EQ(exp_store_fetch(&f.store, uuid, NULL, f.to, NULL, &err), EBB_ECORRUPT);
+    CHECK(strstr(err.message, "damaged: metadata.json is longer than manifest.json says") != NULL);
+    exp_store_net_destroy(f.store.net);
+    CHECK_OK(exp_store_remove_tree(local.dir, &err), &err);
+}
+
 static size_t open_files(void)
 {
     size_t count = 0;

@@ -74,6 +74,15 @@ static void add_key(const struct exp_store *s, const char *uuid, const char *pat
 
 /* ---- one request ---- */
 
+/* Every answer with an object has these; pages of portals have none. */
+static bool is_stores(const struct exp_http_answer *answer)
+{
+    char text[8];
+    return exp_http_header(answer, "x-goog-hash", text, sizeof text) ||
+           exp_http_header(answer, "x-goog-generation", text, sizeof text) ||
+           exp_http_header(answer, "etag", text, sizeof text);
+}
+
 static enum ebb_status make(void *context, struct exp_http_request *q, struct ebb_error *err)
 {
     struct call *c = context;
@@ -103,6 +112,7 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
     q->bytes = c->bytes;
     q->sink = c->range != NULL ? exp_range_take : NULL;
     q->sink_context = c->range;
+    q->is_meant = is_stores;
     q->authorities = file != NULL && file[0] != '\0' ? file : NULL;
     return EBB_OK;
 }
@@ -141,7 +151,9 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
         return c->is_once ? EXP_NEVER : EXP_AGAIN;
     }
     int status = answer->status;
-    if (status / 100 == 2 && answer->body.length > 0 && strcmp(c->method, "DELETE") == 0) {
+    bool is_page = strcmp(c->method, "DELETE") == 0 ? answer->body.length > 0
+                                                    : c->range != NULL && !is_stores(answer);
+    if (status / 100 == 2 && is_page) {
         ebb_fail(err, EBB_EIO, "%d with a page: no answer of a store", status);
         blame(c, EBB_EIO, err);
         return EXP_AGAIN;

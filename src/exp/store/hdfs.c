@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/crypto.h"
@@ -122,6 +123,14 @@ static enum ebb_status path_of(const struct exp_store *s, const char *before, co
 
 /* ---- one request ---- */
 
+/* Files are octets, or of no type, whoever sends them; pages of portals are text. */
+static bool is_file(const struct exp_http_answer *answer)
+{
+    char type[16];
+    return !exp_http_header(answer, "content-type", type, sizeof type) ||
+           strncasecmp(type, "text/html", 9) != 0;
+}
+
 static enum ebb_status make(void *context, struct exp_http_request *q, struct ebb_error *err)
 {
     static const char *const headers[] = {"Content-Type: application/octet-stream"};
@@ -155,6 +164,7 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
     q->bytes = c->has_body ? c->bytes : 0;
     q->sink = c->range != NULL ? exp_range_take : NULL;
     q->sink_context = c->range;
+    q->is_meant = is_file;
     q->authorities = file != NULL && file[0] != '\0' ? file : NULL;
     return ebb_str_status(&c->url, err);
 }
@@ -199,6 +209,11 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
         return has_others ? EXP_OTHER : EXP_AGAIN;
     }
     int status = answer->status;
+    if (status / 100 == 2 && c->range != NULL && !is_file(answer)) {
+        ebb_fail(err, EBB_EIO, "%d with a page: no answer of a store", status);
+        blame(c, EBB_EIO, err);
+        return EXP_AGAIN;
+    }
     if (status / 100 == 2 || (status == 307 && c->is_sent_on) ||
         (status == 404 && c->allows_missing))
         return EXP_DONE;

@@ -115,7 +115,8 @@ static size_t take_body(char *bytes, size_t one, size_t count, void *context)
         long status = 0;
         t->c->easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
         t->is_looked_at = true;
-        t->is_sinking = t->request->sink != NULL && (status == 200 || status == 206);
+        t->is_sinking = t->request->sink != NULL && (status == 200 || status == 206) &&
+                        (t->request->is_meant == NULL || t->request->is_meant(t->answer));
     }
     if (t->is_sinking)
         return t->request->sink(t->request->sink_context, bytes, n) ? n : 0;

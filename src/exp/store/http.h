@@ -30,6 +30,7 @@ void exp_http_destroy(struct exp_http *http);
 /* Bytes of an answer 200 or 206, in order, called by the transport's thread; false: stop. */
 typedef bool (*exp_http_sink)(void *context, const char *bytes, size_t count);
 
+struct exp_http_answer;
 struct exp_http_request {
     const char *method; /* GET, HEAD, PUT, POST, DELETE */
     const char *url;
@@ -41,6 +42,9 @@ struct exp_http_request {
     int64_t offset, bytes;
     exp_http_sink sink; /* NULL: the answer's body is kept in the answer */
     void *sink_context;
+    /* Is an answer, of which there is the head, one of the server that is meant, not of a portal
+     * before it? What is not goes past the sink. NULL: all are. */
+    bool (*is_meant)(const struct exp_http_answer *answer);
     const char *authorities;        /* file of certificates; NULL = the system's */
     const atomic_bool *is_unwanted; /* becomes true: give up; or NULL */
     int timeout_ms;                 /* for all of it; 0 = as long as bytes flow */

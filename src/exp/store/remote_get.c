@@ -98,12 +98,14 @@ struct stream { /* a file that arrives in order */
     int64_t at, limit;
     struct ebb_proof *proof; /* NULL: proved later */
     int error;
+    bool is_longer; /* than the limit */
 };
 
 static bool write_stream(void *context, const char *bytes, size_t count)
 {
     struct stream *s = context;
-    if (s->at + (int64_t)count > s->limit)
+    s->is_longer = s->at + (int64_t)count > s->limit;
+    if (s->is_longer)
         return false;
     for (size_t done = 0; done < count;) {
         ssize_t n = pwrite(s->fd, bytes + done, count - done, s->at + (int64_t)done);
@@ -153,6 +155,9 @@ static enum ebb_status get_whole(struct fetch *f, const struct ebb_manifest_file
                                                   &s, err);
     if (status != EBB_OK && s.error != 0)
         status = cannot(err, "write", want->path, s.error);
+    else if (status != EBB_OK && s.is_longer)
+        status = ebb_fail(err, EBB_ECORRUPT, "damaged: %s is longer than manifest.json says",
+                          want->path);
     EBB_THEN(status, end_proof(&proof, err));
     ebb_proof_fini(&proof);
     return status;

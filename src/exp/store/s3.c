@@ -130,6 +130,13 @@ static bool is_given(const char *sum)
     return sum != NULL && sum[0] != '\0';
 }
 
+/* Every answer with an object has one. */
+static bool has_etag(const struct exp_http_answer *answer)
+{
+    char etag[EXP_ETAG];
+    return exp_http_header(answer, "etag", etag, sizeof etag);
+}
+
 static enum ebb_status make(void *context, struct exp_http_request *q, struct ebb_error *err)
 {
     struct call *c = context;
@@ -203,6 +210,7 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
     q->bytes = c->bytes;
     q->sink = c->range != NULL ? exp_range_take : NULL;
     q->sink_context = c->range;
+    q->is_meant = has_etag;
     q->authorities = bundle != NULL && bundle[0] != '\0' ? bundle
                      : file != NULL && file[0] != '\0'   ? file
                                                          : NULL;
@@ -231,8 +239,7 @@ static bool is_other_etag(const struct call *c)
 static enum ebb_status prove(const struct call *c, struct exp_xml body, struct ebb_error *err)
 {
     struct exp_xml inner;
-    char etag[EXP_ETAG];
-    if (is_given(c->want) && !exp_http_header(&c->answer, "etag", etag, sizeof etag))
+    if ((is_given(c->want) || c->range != NULL) && !has_etag(&c->answer))
         return ebb_fail(err, EBB_EIO, "%d without an ETag: no answer of a store", c->answer.status);
     if (c->element != NULL && !exp_xml_next(&body, c->element, &inner))
         return ebb_fail(err, EBB_EIO, "%d without <%s>: no answer of a store", c->answer.status,
