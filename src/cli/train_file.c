@@ -71,17 +71,19 @@ static bool is_own(const struct exp_config *config)
 }
 
 /* A metric that is never reported would fail every trial at its first validation. */
-static void check_metric(struct ebb_reading *reading, const struct ebb_doc_node *searcher,
-                         const struct exp_config *config)
+static void check_metric(struct ebb_reading *reading, const struct ebb_path *up,
+                         const struct ebb_doc_node *map, const struct exp_config *config)
 {
-    const struct ebb_doc_node *metric = ebb_doc_get(searcher, "metric");
+    const struct ebb_doc_node *metric = ebb_doc_get(map, "metric");
     bool is_zoo = config->entrypoint.kind == EXP_ENTRY_BUILTIN &&
                   ebb_doc_given(config->model, "file") == NULL;
-    const char *words = is_zoo ? train_task_metrics(config->entrypoint.object) : NULL;
+    const char *words = is_zoo ? train_task_metrics(config->entrypoint.object,
+                                                    ebb_doc_string(config->model, "name", NULL))
+                               : NULL;
     if (words == NULL || metric == NULL || metric->kind != EBB_DOC_STRING ||
         ebb_words_find(words, metric->text, metric->length, NULL))
         return;
-    struct ebb_path top = {.key = "searcher"}, path = {.up = &top, .key = "metric"};
+    struct ebb_path path = {.up = up, .key = "metric"};
     struct ebb_str text = {0};
     ebb_str_add(&text, "found ");
     ebb_say_found(metric, &text);
@@ -89,6 +91,14 @@ static void check_metric(struct ebb_reading *reading, const struct ebb_doc_node 
     ebb_say_words(words, &text);
     ebb_say_nearest(words, metric->text, metric->length, &text);
     ebb_reading_say(reading, EBB_FINDING_ERROR, &path, metric, &text);
+}
+
+static void check_metrics(struct ebb_reading *reading, const struct ebb_doc_node *searcher,
+                          const struct exp_config *config)
+{
+    struct ebb_path top = {.key = "searcher"}, stop = {.up = &top, .key = "early_stopping"};
+    check_metric(reading, &top, searcher, config);
+    check_metric(reading, &stop, ebb_doc_get(searcher, "early_stopping"), config);
 }
 
 void cli_check_training(void *context, struct ebb_reading *reading, const char *section,
@@ -116,7 +126,7 @@ void cli_check_submission(void *context, struct ebb_reading *reading, const char
                           const struct ebb_doc_node *value, const struct exp_config *config)
 {
     if (strcmp(section, "searcher") == 0)
-        check_metric(reading, value, config);
+        check_metrics(reading, value, config);
     else
         cli_check_training(context, reading, section, value, config);
 }

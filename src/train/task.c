@@ -32,7 +32,7 @@ bool train_task_takes(const struct train_task *task, enum nn_task kind)
 }
 
 /* What validate.c can report of a model of the zoo; models of files may have metrics of their own. */
-const char *train_task_metrics(const char *name)
+const char *train_task_metrics(const char *name, const char *model)
 {
     static const struct {
         const char *task, *metrics;
@@ -44,6 +44,9 @@ const char *train_task_metrics(const char *name)
         {"regression", "validation_loss validation_mae validation_accuracy "
                        "validation_top5_accuracy"},
     };
+    const struct nn_model *found = model ? nn_model_find(model) : NULL;
+    if (found && found->task == NN_SEQUENCE)
+        return "validation_loss"; /* it is all they have */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].task, name) == 0)
             return rows[i].metrics;

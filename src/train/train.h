@@ -158,8 +158,9 @@ const struct ebb_doc_node *train_expand(struct ebb_arena *arena, struct ebb_read
 enum ebb_status train_set(struct ebb_arena *arena, struct ebb_doc_node *root, const char *text,
                           struct ebb_error *err);
 
-/* The validation metrics of a task with a model of the zoo, words with blanks between; NULL: any. */
-const char *train_task_metrics(const char *task);
+/* The validation metrics of a task with a model of the zoo (NULL: any of them), words with blanks between;
+ * NULL: any. */
+const char *train_task_metrics(const char *task, const char *model);
 
 /* Check one section (data model opt lr_schedule loss memory), ${name} expanded; `entrypoint` may be
  * NULL when unknown. Reports every mistake. Touches no data file; model files are read where

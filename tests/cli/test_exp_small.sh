@@ -142,6 +142,22 @@ for command in "run" "experiment validate" "experiment create"; do
     has err.txt 'task.yaml:6:34: searcher.metric: found "accuracy", which ebb:language_model does not report'
 done
 expect 0 "$ebb" train task.yaml --updates 1 # it needs no metric
+sed 's/metric: accuracy/metric: validation_loss, early_stopping: {patience: 2, metric: accuracy}/' task.yaml >stop.yaml
+echo 'min_validation_period: 1' >>stop.yaml
+expect 2 "$ebb" run stop.yaml
+has err.txt 'stop.yaml:6:89: searcher.early_stopping.metric: found "accuracy", which ebb:language_model does not report'
+has err.txt 'invalid: 1 error'
+cat >tree.yaml <<'YAML'
+entrypoint: ebb:regression
+model: {name: dtr_treelstm, features: 8, memory: 8, depth: 2}
+hyperparameters: {global_batch_size: 4}
+opt: {name: SGD, lr: 0.001}
+searcher: {name: single, metric: validation_mae, max_steps: 1, early_stopping: {patience: 2}}
+min_validation_period: 1
+YAML
+expect 2 "$ebb" run tree.yaml
+has err.txt 'tree.yaml:5:34: searcher.metric: found "validation_mae", which ebb:regression does not report, allowed: validation_loss'
+has err.txt 'invalid: 1 error'
 
 # ---- what the section memory says is what is run; a sample that cannot be is tried once, and told once
 sed 's/metric: accuracy/metric: validation_loss/' task.yaml >loss.yaml
