@@ -166,6 +166,14 @@ static bool ends_so(const char *name, const char *const *suffixes)
     return false;
 }
 
+static bool is_folder(DIR *dir, const struct dirent *entry)
+{
+    struct stat about;
+    if (entry->d_type == DT_DIR || entry->d_type == DT_REG)
+        return entry->d_type == DT_DIR;
+    return fstatat(dirfd(dir), entry->d_name, &about, 0) == 0 && S_ISDIR(about.st_mode);
+}
+
 /* Not hidden, of the wanted sort (links are followed) and ending. */
 static bool is_wanted(const void *context, DIR *dir, const struct dirent *entry)
 {
@@ -179,7 +187,12 @@ static bool is_wanted(const void *context, DIR *dir, const struct dirent *entry)
         has_pictures = has_pictures || strcmp(w->suffixes[i], ".png") == 0;
     if (entry->d_name[0] == '.')
         return false;
-    if (!fits && has_pictures && entry->d_type != DT_DIR && ends_so(entry->d_name, pictures))
+    if (has_pictures && is_folder(dir, entry)) {
+        refuse(w->refused, entry->d_name,
+               "a folder in that of a class: pictures are read from the class's own folder alone");
+        return false;
+    }
+    if (!fits && has_pictures && ends_so(entry->d_name, pictures))
         refuse(w->refused, entry->d_name,
                "not read: PNG and JPEG are; convert it, or take it out of the folder");
     if (!fits)

@@ -90,9 +90,13 @@ static enum ebb_status list_split(struct data_set *set, enum data_split split,
     enum ebb_status status = data_names_list(names, folder, NULL, true, err);
     for (size_t i = 0; i < names->count && status == EBB_OK; i++) {
         uint32_t class = (uint32_t)i;
+        size_t before = state->lists[split].count;
         if (split != DATA_TRAIN)
             status = class_of(classes, names->items[i], &class, folder, err);
         EBB_THEN(status, list_class(&state->lists[split], folder, names->items[i], class, err));
+        if (status == EBB_OK && split == DATA_TRAIN && state->lists[split].count == before)
+            status = ebb_fail(err, EBB_EINPUT, "%s/%s: a class without .jpg, .jpeg or .png files",
+                              folder, names->items[i]);
     }
     ebb_names_fini(&found);
     count_list(set, split);

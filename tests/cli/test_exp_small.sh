@@ -200,6 +200,14 @@ mkfifo folder/train/b/8.png
 expect 2 "$ebb" train pictures.yaml --updates 1
 has err.txt "8.png: neither a file nor a link to one"
 rm folder/train/b/8.png
+mkdir folder/train/b/more
+expect 2 "$ebb" train pictures.yaml --updates 1
+has err.txt "b/more: a folder in that of a class"
+rmdir folder/train/b/more
+mkdir folder/train/c
+expect 2 "$ebb" train pictures.yaml --updates 1
+has err.txt "train/c: a class without .jpg, .jpeg or .png files"
+rmdir folder/train/c
 : >folder/train/b/9.jpg
 expect 1 "$ebb" data check pictures.yaml
 has err.txt "9.jpg: byte 0: the file is empty"
