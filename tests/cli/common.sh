@@ -18,13 +18,15 @@ fail() {
 
 # memory that the process takes is the sanitizer's, too
 is_sanitized() { grep -qaE '__(asan|tsan)_init' "$ebb"; }
+patience=300 # seconds of a command
+! is_sanitized || patience=1200
 
 # expect CODE COMMAND...: run, keep stdout in out and stderr in err: files, and variables
 expect() {
     local code=$1 got
     shift
     checks=$((checks + 1))
-    timeout 300 "$@" >out 2>err </dev/null
+    timeout $patience "$@" >out 2>err </dev/null
     got=$?
     out=$(tr -d '\0' <out) err=$(tr -d '\0' <err)
     [ "$got" = "$code" ] || fail "exit $got instead of $code: ${*:2} ($(tail -1 out) $(head -1 err))"
