@@ -172,6 +172,24 @@ enum ebb_status planner_unified_compare_below(struct unified *u, const struct pl
     return status;
 }
 
+/* With the host's help links have more room: another game may then be the best to begin with. */
+static enum ebb_status compare_shared(struct unified *u, const struct plan *plan,
+                                      struct ebb_error *err)
+{
+    struct plan best = {0};
+    struct exec_report report;
+    struct unified v = planner_unified_begin(u, u->tiers, &best, &report);
+    if (!u->shared || u->trace->op_count > MANY_OPS)
+        return EBB_OK;
+    enum ebb_status status = planner_unified_compare_below(&v, plan, 1, err);
+    if (status == EBB_OK && v.is_found && exec_overhead(&report) < u->shared_overhead) {
+        u->shared_overhead = exec_overhead(&report);
+        status = plan_copy(u->shared, plan, err);
+    }
+    plan_fini(&best);
+    return status;
+}
+
 /* Lean, and small ones with all they had, too: what serves nobody may have stood in a lucky place. */
 static enum ebb_status compare_moved(struct unified *u, const struct plan *plan,
                                      struct ebb_error *err)
@@ -189,6 +207,13 @@ enum ebb_status planner_unified_offer(struct unified *u, struct plan *plan, bool
     if (is_whole)
         EBB_THEN(status, planner_unified_compare(u, plan, err));
     return status;
+}
+
+static enum ebb_status share_and_offer(struct unified *u, struct plan *plan, bool is_whole,
+                                       struct ebb_error *err)
+{
+    EBB_TRY(compare_shared(u, plan, err));
+    return planner_unified_offer(u, plan, is_whole, err);
 }
 
 /* The decisions of the policy, written down. */
@@ -269,7 +294,7 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
         if (is_found && !has_tiers && tiers.bytes[0] < u->won_bytes)
             u->won_bytes = tiers.bytes[0];
         if (status == EBB_OK && is_found && !is_known(u, &plan))
-            status = planner_unified_offer(u, &plan, slack <= 0 || !has_tiers, err);
+            status = share_and_offer(u, &plan, slack <= 0 || !has_tiers, err);
         plan_fini(&plan);
     }
     if (u->is_new) {

@@ -31,6 +31,8 @@ struct unified {
     size_t seen_count;
     struct plan *fastest; /* NULL, or the fastest of one game: fastest_ns */
     uint64_t fastest_ns;
+    struct plan *shared; /* NULL, or the game that is fastest when the host runs its updates */
+    double shared_overhead;
 };
 
 /* Another search of the same step, its answer in plan and report. */

@@ -35,16 +35,18 @@ static enum ebb_status try_below(struct unified *u, struct ebb_error *err)
 {
     static const double parts[] = {1, 0.5, 0.25, 0.75};
     bool is_all = u->tiers->updates == PLANNER_BY_HOST, is_won = false;
-    struct plan bases[2] = {{.steps = NULL}}; /* the best known, updates early */
-    if (!u->is_found || !u->tiers->homes || u->tiers->updates == PLANNER_BY_DEVICE)
+    struct plan bases[3] = {{.steps = NULL}}; /* the best known, that for it, updates early */
+    if (!u->is_found || !u->shared)
         return EBB_OK;
     enum ebb_status status = plan_copy(&bases[0], u->best, err);
-    EBB_THEN(status, play_early(u, &bases[1], &is_won, err));
-    for (int k = 0; k < (is_won ? 2 : 1); k++)
-        for (size_t i = 0; i < (is_all ? 1 : sizeof parts / sizeof *parts); i++)
+    EBB_THEN(status, plan_copy(&bases[1], u->shared, err));
+    EBB_THEN(status, play_early(u, &bases[2], &is_won, err));
+    bool is_there[] = {true, u->shared->step_count > 0, is_won};
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; is_there[k] && i < (is_all ? 1 : sizeof parts / sizeof *parts); i++)
             EBB_THEN(status, planner_unified_compare_below(u, &bases[k], parts[i], err));
-    plan_fini(&bases[0]);
-    plan_fini(&bases[1]);
+    for (int k = 0; k < 3; k++)
+        plan_fini(&bases[k]);
     return status;
 }
 
@@ -243,9 +245,13 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
 {
     struct unified u = planner_unified_begin(
         &(struct unified){.program = program, .trace = trace, .seed = seed}, tiers, plan, report);
+    struct plan shared = {0};
+    u.shared = tiers->homes && tiers->updates != PLANNER_BY_DEVICE ? &shared : NULL;
+    u.shared_overhead = INFINITY;
     enum ebb_status status = search(&u, floor_bytes, err);
     EBB_THEN(status, try_below(&u, err));
     EBB_THEN(status, pack_best(&u, err));
+    plan_fini(&shared);
     *is_found = u.is_found;
     return status;
 }

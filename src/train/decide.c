@@ -1,6 +1,7 @@
 /* decide.c - see decide.h. */
 #include "train/decide.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,10 @@
 #define TRUST 0.85
 /* And a plan with copies that promises less than this against one without is not worth its risk. */
 #define LEAST_GAIN 0.03
+
+#define LITTLE_PART (1.0 / 24) /* of the state: steps towards the best part of it */
+#define WORTH_PARTS 1.02       /* and what a step has to take longer to be worth them */
+#define NEAR_TRIES 3
 
 static bool is_measured(const struct train_ways *w)
 {
@@ -655,35 +660,72 @@ static bool may_share(const struct train_ways *w, const struct train_choice *c)
            !c->fates && c->trace->op_count <= MANY_OPS && has_updates(c->trace);
 }
 
+struct part { /* of the state below tier 0 */
+    double part;
+    unsigned how;
+};
+
+/* *best: the part, if it is better. */
+static enum ebb_status try_part(const struct train_ways *w, struct train_choice *c,
+                                struct part part, struct plan_homes *homes, struct part *best,
+                                bool *is_better, struct ebb_error *err)
+{
+    double before = c->is_made ? c->info.overhead : INFINITY;
+    EBB_TRY(choose_part(w, c, part.part, part.how, homes, err));
+    *is_better = c->is_made && c->info.overhead < before;
+    if (*is_better)
+        *best = part;
+    return EBB_OK;
+}
+
+/* A little less than the best part, or a little more, as long as that is better. */
+static enum ebb_status choose_near(const struct train_ways *w, struct train_choice *c,
+                                   struct part best, struct plan_homes *homes,
+                                   struct ebb_error *err)
+{
+    double begin = best.part, step = -LITTLE_PART;
+    for (int i = 0; i < NEAR_TRIES && begin > 0 && c->info.overhead > WORTH_PARTS; i++) {
+        struct part next = {best.part + step, best.how};
+        bool is_better = false;
+        if (next.part > 0 && next.part <= 1)
+            EBB_TRY(try_part(w, c, next, homes, &best, &is_better, err));
+        if (!is_better && (step > 0 || best.part < begin))
+            break;
+        step = is_better ? step : -step;
+    }
+    return EBB_OK;
+}
+
 /* Parts of the state below tier 0, until nothing is left to gain. */
 static enum ebb_status choose_parts(const struct train_ways *w, struct train_choice *c,
                                     struct ebb_error *err)
 {
-    const struct { /* of the state below tier 0 */
-        double part;
-        unsigned how;
-    } parts[] = {{part_for_cap(w, c), PLANNER_SMALL_TOO},
-                 {1.0 / 3, 0},
-                 {1.0 / 3, PLANNER_SPREAD},
-                 {2.0 / 3, 0},
-                 {2.0 / 3, PLANNER_SPREAD},
-                 {5.0 / 6, 0},
-                 {1, 0},
-                 {1, PLANNER_SMALL_TOO}};
+    const struct part parts[] = {{part_for_cap(w, c), PLANNER_SMALL_TOO},
+                                 {1.0 / 3, 0},
+                                 {1.0 / 3, PLANNER_SPREAD},
+                                 {2.0 / 3, 0},
+                                 {2.0 / 3, PLANNER_SPREAD},
+                                 {5.0 / 6, 0},
+                                 {1, 0},
+                                 {1, PLANNER_SMALL_TOO}};
     struct planner_tiers tiers = tiers_of(w, c);
     struct plan_homes homes = {0};
-    bool is_shared = may_share(w, c);
+    struct part best = {0, 0};
+    bool is_shared = may_share(w, c), is_better;
+    bool is_large = c->trace->op_count > MANY_OPS;
     enum ebb_status status = EBB_OK;
     if (w->budget_bytes == UINT64_MAX && !is_shared)
         return EBB_OK; /* then it stays where there is room for all */
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == EBB_OK; i++) {
         bool is_hidden = c->is_made && c->info.overhead < PLANNER_ALL_HIDDEN && !is_shared;
         if (w->is_settled || !planner_has_tiers(&tiers) || (w->is_static && i > 0) || is_hidden ||
-            (c->is_made && c->trace->op_count > MANY_OPS))
+            (c->is_made && is_large))
             break;
         if (parts[i].part > 0)
-            status = choose_part(w, c, parts[i].part, parts[i].how, &homes, err);
+            status = try_part(w, c, parts[i], &homes, &best, &is_better, err);
     }
+    if (!is_large && !w->is_static)
+        EBB_THEN(status, choose_near(w, c, best, &homes, err));
     plan_homes_fini(&homes);
     return status;
 }

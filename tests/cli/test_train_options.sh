@@ -305,6 +305,22 @@ contains out "the same losses and weights without a limit"
 refused 2 "--res_check does nothing beside --updates" --res_check
 expect 1 "$ebb" train gpt.yaml --res_check --budget 100KiB
 
+# where the host runs updates copies have the links for themselves: what is best with its help is looked for, not only what is best without
+cat >help.yaml <<'YAML'
+entrypoint: ebb:language_model
+data: {name: tokens, data_dir: synthetic, sequence_length: 64, vocabulary: 256, samples: 256, val_samples: 4}
+model: {name: gpt2_124M, layers: 2, width: 64, heads: 2, dropout: 0, vocabulary: 256, length: 64, positions: 64}
+hyperparameters: {global_batch_size: 4}
+opt: {name: AdamW, lr: 0.001}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+YAML
+expect 0 "$ebb" explain help.yaml --threads 1 --costs builtin --host 64MiB --link host=1 --budget 1576448,1891584 --policy dtr_eq --json
+python3 - <<'PY' || fail "more bytes take longer"
+import json, sys
+few, many = [x["overhead"] for x in json.load(open("out"))["budgets"] if x["policy"] == "default"]
+sys.exit(many > 1.01 * few)
+PY
+
 # explain: tiers, links, copies and stalls
 expect 0 "$ebb" explain gpt.yaml --host 8MiB --link host=0.5 --no-chart
 contains out "host: 8.00 MiB, copies at 0.5 GB/s"
