@@ -81,6 +81,8 @@ bool kernel_cpu_takes(const struct kernel_context *context, enum kernel_family f
     if (family == KERNEL_FAMILY_MATMUL &&
         ((const struct kernel_matmul *)desc)->adds == KERNEL_ADDS_OTHER)
         return false;
+    if (family == KERNEL_FAMILY_MATMUL && type[0] == type[1] && kernel_matmul_is_low(desc))
+        return true;
     if (family == KERNEL_FAMILY_CROSS_ENTROPY || family == KERNEL_FAMILY_CROSS_ENTROPY_GRAD)
         return kernel_entropy_takes(desc, types, family == KERNEL_FAMILY_CROSS_ENTROPY_GRAD);
     if (t.rule == PAIR)

@@ -242,6 +242,13 @@ void kernel_matmul_own(const struct kernel_context *c, const struct kernel_matmu
 enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_matmul *m,
                                   const void *a, const void *b, const void *bias, void *out,
                                   void *workspace, struct ebb_error *err);
+/* Large ones of 16 bits that oneDNN does not multiply (matmul_low.c). */
+bool kernel_matmul_is_low(const struct kernel_matmul *m);
+enum ebb_status kernel_matmul_low_need(struct kernel_context *c, const struct kernel_matmul *m,
+                                       size_t *bytes, struct ebb_error *err);
+enum ebb_status kernel_matmul_low(struct kernel_context *c, const struct kernel_matmul *m,
+                                  const uint16_t *a, const uint16_t *b, const float *bias,
+                                  void *out, void *workspace, struct ebb_error *err);
 /* Parts of a workspace begin at multiples of 256 bytes. */
 static inline size_t kernel_align(size_t bytes)
 {

@@ -333,8 +333,11 @@ KERNEL_CLONES static void add_other(void *argument, int64_t first, int64_t last)
 KERNEL_NEED(matmul)
 {
     struct kernel_matmul m = alone(desc);
-    size_t bytes;
-    EBB_TRY(kernel_matmul_prepare(c, &m, &bytes, err));
+    size_t bytes = 0;
+    if (!kernel_matmul_is_low(&m))
+        EBB_TRY(kernel_matmul_prepare(c, &m, &bytes, err));
+    else if (c)
+        EBB_TRY(kernel_matmul_low_need(c, &m, &bytes, err));
     need->workspace_bytes = bytes;
     return EBB_OK;
 }
@@ -343,6 +346,9 @@ KERNEL_CPU(matmul)
 {
     const struct kernel_matmul *d = desc;
     struct kernel_matmul m = alone(d);
+    if (kernel_matmul_is_low(&m))
+        return kernel_matmul_low(c, &m, args->in[0], args->in[1], args->in[2], args->out[0],
+                                 args->workspace, err);
     EBB_TRY(kernel_matmul_run(c, &m, args->in[0], args->in[1], args->in[2], args->out[0],
                               args->workspace, err));
     if (d->adds != KERNEL_ADDS_OTHER)

@@ -240,6 +240,76 @@ TEST(matmul__of_long_sums_takes_little_in_many_threads)
     ebb_free(a), ebb_free(b), ebb_free(out[0]), ebb_free(out[1]), ebb_free(out[2]);
 }
 
+/* ---- large ones of 16 bits ------------------------------------------------------------------- */
+
+static uint16_t *low_numbers(int64_t n, float *same)
+{
+    uint16_t *x = ebb_alloc((size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = kernel_to_f16((float)((double)(ebb_splitmix64(&state) >> 11) * 0x1p-52 - 1.0));
+        same[i] = kernel_from_f16(x[i]);
+    }
+    return x;
+}
+
+/* Near the product of the same numbers in float32, the same bits whatever the threads are, and never a whole operand
+ * converted. */
+static void low_case(int64_t m, int64_t n, int64_t k, bool ta, bool tb, int out_dtype)
+{
+    struct kernel_matmul d = {.dtype = KERNEL_F16,
+                              .out_dtype = out_dtype,
+                              .rank = 2,
+                              .has_bias = true,
+                              .a_dims = {m, k},
+                              .b_dims = {k, n},
+                              .c_dims = {m, n},
+                              .a_strides = {ta ? 1 : k, ta ? m : 1},
+                              .b_strides = {tb ? 1 : n, tb ? k : 1}};
+    struct kernel_matmul wide = d;
+    float *a = random_floats(m * k), *b = random_floats(k * n), *bias = random_floats(n);
+    float *want = random_floats(m * n), *got = random_floats(m * n), *again = random_floats(m * n);
+    uint16_t *low_a = low_numbers(m * k, a), *low_b = low_numbers(k * n, b);
+    double *exact = ebb_calloc((size_t)(m * n), sizeof *exact);
+    struct kernel_args types = {.in_dtype = {KERNEL_F16, KERNEL_F16}, .in_count = 2};
+    size_t bytes = (size_t)(m * n) * (out_dtype == KERNEL_F32 ? 4 : 2);
+    wide.dtype = wide.out_dtype = KERNEL_F32;
+    for (int threads = 1; threads <= 3; threads += 2) {
+        struct kernel_context *c = context(threads);
+        struct kernel_need need = {.flops = 0};
+        struct ebb_error err;
+        float *out = threads == 1 ? got : again;
+        CHECK(kernel_cpu.takes(c, KERNEL_FAMILY_MATMUL, &d, &types));
+        CHECK_OK(kernel_cpu.need(c, KERNEL_FAMILY_MATMUL, &d, &types, &need, &err), &err);
+        CHECK(need.workspace_bytes < (UINT64_C(6) << 20));
+        CALL(MATMUL, &d, .in = {low_a, low_b, bias}, .out = {out});
+        CALL(MATMUL, &wide, .in = {a, b, bias}, .out = {want});
+        kernel_cpu.close(c);
+    }
+    CHECK(memcmp(got, again, bytes) == 0);
+    for (int64_t i = 0; i < m * n; i++) {
+        float rounded = kernel_from_f16(kernel_to_f16(want[i]));
+        exact[i] = out_dtype == KERNEL_F32 ? (double)want[i] : (double)rounded;
+    }
+    for (int64_t i = m * n; i-- > 0 && out_dtype == KERNEL_F16;)
+        got[i] = kernel_from_f16(((uint16_t *)got)[i]);
+    if (out_dtype == KERNEL_F32)
+        check_near(got, exact, m * n, "a large product of 16 bits");
+    for (int64_t i = 0; i < m * n; i++) /* half a unit apart may round to neighbours */
+        CHECK(fabs((double)got[i] - exact[i]) <= 1e-3 * fabs(exact[i]) + 1e-4);
+    void *all[] = {a, b, bias, want, got, again, low_a, low_b, exact};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ebb_free(all[i]);
+}
+
+TEST(matmul__of_many_numbers_of_16_bits_converts_no_operand_whole)
+{
+    low_case(2, 3001, 1500, false, true, KERNEL_F16);  /* a layer of few samples */
+    low_case(2, 1500, 3001, false, false, KERNEL_F16); /* the gradient of its input */
+    low_case(1500, 3001, 2, true, false, KERNEL_F32);  /* and of its weights */
+    low_case(700, 1101, 600, false, false, KERNEL_F16);
+    low_case(700, 1101, 600, true, true, KERNEL_F32);
+}
+
 /* ---- convolution ---------------------------------------------------------------------------- */
 
 /* Threads that each take as much as the operands are too many. */
