@@ -252,9 +252,9 @@ static uint16_t *low_numbers(int64_t n, float *same)
     return x;
 }
 
-/* Near the product of the same numbers in float32, the same bits whatever the threads are, and never a whole operand
- * converted. */
-static void low_case(int64_t m, int64_t n, int64_t k, bool ta, bool tb, int out_dtype)
+/* Near the product of the same numbers in float32, the same bits each time, and never a whole
+ * operand converted. */
+static void low_case(int threads, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int out_dtype)
 {
     struct kernel_matmul d = {.dtype = KERNEL_F16,
                               .out_dtype = out_dtype,
@@ -273,25 +273,26 @@ static void low_case(int64_t m, int64_t n, int64_t k, bool ta, bool tb, int out_
     struct kernel_args types = {.in_dtype = {KERNEL_F16, KERNEL_F16}, .in_count = 2};
     size_t bytes = (size_t)(m * n) * (out_dtype == KERNEL_F32 ? 4 : 2);
     wide.dtype = wide.out_dtype = KERNEL_F32;
-    for (int threads = 1; threads <= 3; threads += 2) {
-        struct kernel_context *c = context(threads);
-        struct kernel_need need = {.flops = 0};
-        struct ebb_error err;
-        float *out = threads == 1 ? got : again;
-        CHECK(kernel_cpu.takes(c, KERNEL_FAMILY_MATMUL, &d, &types));
-        CHECK_OK(kernel_cpu.need(c, KERNEL_FAMILY_MATMUL, &d, &types, &need, &err), &err);
-        CHECK(need.workspace_bytes < (UINT64_C(6) << 20));
-        CALL(MATMUL, &d, .in = {low_a, low_b, bias}, .out = {out});
-        CALL(MATMUL, &wide, .in = {a, b, bias}, .out = {want});
-        kernel_cpu.close(c);
-    }
+    struct kernel_context *c = context(threads);
+    struct kernel_need need = {.flops = 0};
+    struct ebb_error err;
+    CHECK(kernel_cpu.takes(c, KERNEL_FAMILY_MATMUL, &d, &types));
+    CHECK_OK(kernel_cpu.need(c, KERNEL_FAMILY_MATMUL, &d, &types, &need, &err), &err);
+    CHECK(need.workspace_bytes < (UINT64_C(6) << 20));
+    CALL(MATMUL, &d, .in = {low_a, low_b, bias}, .out = {got});
+    CALL(MATMUL, &d, .in = {low_a, low_b, bias}, .out = {again});
+    CALL(MATMUL, &wide, .in = {a, b, bias}, .out = {want});
+    kernel_cpu.close(c);
     CHECK(memcmp(got, again, bytes) == 0);
     for (int64_t i = 0; i < m * n; i++) {
         float rounded = kernel_from_f16(kernel_to_f16(want[i]));
         exact[i] = out_dtype == KERNEL_F32 ? (double)want[i] : (double)rounded;
     }
-    for (int64_t i = m * n; i-- > 0 && out_dtype == KERNEL_F16;)
-        got[i] = kernel_from_f16(((uint16_t *)got)[i]);
+    for (int64_t i = m * n; i-- > 0 && out_dtype == KERNEL_F16;) {
+        uint16_t low;
+        memcpy(&low, (const char *)got + i * 2, sizeof low);
+        got[i] = kernel_from_f16(low);
+    }
     if (out_dtype == KERNEL_F32)
         check_near(got, exact, m * n, "a large product of 16 bits");
     for (int64_t i = 0; i < m * n; i++) /* half a unit apart may round to neighbours */
@@ -303,11 +304,13 @@ static void low_case(int64_t m, int64_t n, int64_t k, bool ta, bool tb, int out_
 
 TEST(matmul__of_many_numbers_of_16_bits_converts_no_operand_whole)
 {
-    low_case(2, 3001, 1500, false, true, KERNEL_F16);  /* a layer of few samples */
-    low_case(2, 1500, 3001, false, false, KERNEL_F16); /* the gradient of its input */
-    low_case(1500, 3001, 2, true, false, KERNEL_F32);  /* and of its weights */
-    low_case(700, 1101, 600, false, false, KERNEL_F16);
-    low_case(700, 1101, 600, true, true, KERNEL_F32);
+    for (int threads = 1; threads <= 3; threads += 2) {
+        low_case(threads, 2, 3001, 1500, false, true, KERNEL_F16);  /* a layer of few samples */
+        low_case(threads, 2, 1500, 3001, false, false, KERNEL_F16); /* gradient of its input */
+        low_case(threads, 1500, 3001, 2, true, false, KERNEL_F32);  /* and of its weights */
+        low_case(threads, 700, 1101, 600, false, false, KERNEL_F16);
+        low_case(threads, 700, 1101, 600, true, true, KERNEL_F32);
+    }
 }
 
 /* ---- convolution ---------------------------------------------------------------------------- */
