@@ -112,10 +112,13 @@ static void print_line(struct cli_follow *f, const char *type, const struct ebb_
         else
             putchar('\n');
     } else if (strcmp(type, "validation") == 0) {
+        const char *number = cli_show_number(ebb_doc_get(e, "metric"), buf);
+        bool is_nan = strcmp(number, "NaN") == 0;
         begin_line(f);
-        printf("trial %lld, step %lld: %s %s%s\n", trial, step, f->metric,
-               cli_show_number(ebb_doc_get(e, "metric"), buf),
-               ebb_doc_bool(e, "is_best", false) ? " (best so far)" : "");
+        printf("trial %lld, step %lld: %s %s%s\n", trial, step, f->metric, number,
+               is_nan                              ? " (counts as the worst value)"
+               : ebb_doc_bool(e, "is_best", false) ? " (best so far)"
+                                                   : "");
     } else if (strcmp(type, "step") == 0 && ebb_clock_ns() - f->line_ns > STEP_LINE_NS) {
         begin_line(f);
         printf("trial %lld, step %lld: loss %s\n", trial, step,
