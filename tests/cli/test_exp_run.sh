@@ -124,6 +124,8 @@ with ebb_client.connect() as ebb:
     for work in ebb.workloads():
         if work.is_train:
             for batch in work.batches():
+                if work.step > 1:
+                    open(ebb.hparam("go") + ".at", "w").close()
                 while work.step > 1 and not os.path.exists(ebb.hparam("go")):
                     time.sleep(0.02)
                 work.report(loss=1.0 / (batch + 1))
@@ -138,6 +140,7 @@ slow() { # slow GO: in the background, and until its second step waits for the f
         --config batches_per_step=2 --config hyperparameters.go="$work/$1" >slow.out 2>slow.err &
     pid=$!
     wait_for grep -q "step 1:" slow.out
+    wait_for test -e "$work/$1.at"
     id=$(sed -n 's/Created experiment //p' slow.out)
 }
 resumed() { # resumed HOW: the slow one goes on to its end, and nothing has failed
