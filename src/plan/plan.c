@@ -102,7 +102,8 @@ enum ebb_status plan_copy(struct plan *to, const struct plan *from, struct ebb_e
     struct plan made = *from;
     made.step_capacity = from->step_count + 1;
     EBB_TRY(ebb_new(&made.steps, made.step_capacity, sizeof *made.steps, err));
-    memcpy(made.steps, from->steps, from->step_count * sizeof *made.steps);
+    if (from->step_count > 0) /* an empty plan may have no steps to point to */
+        memcpy(made.steps, from->steps, from->step_count * sizeof *made.steps);
     made.homes = (struct plan_homes){0};
     enum ebb_status status = plan_homes_copy(&made.homes, &from->homes, err);
     if (status != EBB_OK) {

@@ -87,12 +87,12 @@ TEST(pieces__of_any_bytes_at_any_byte)
     struct ebb_error err;
     struct device *d = make(SLAB, 0, &err);
     unsigned char *at = device_cpu.address(d, 0);
-    for (uint64_t i = 0; i < 150; i++) {
-        uint64_t bytes = LEAST + i, from = i % 23, to = i % 17;
+    for (uint64_t i = 0; i < 300; i++) { /* two of three begin at a multiple of 16 */
+        uint64_t bytes = LEAST + i, from = i % 23, to = i % 3 ? 0 : i % 17;
         for (uint64_t k = 0; k < bytes; k++)
             at[from + k] = (unsigned char)(k * 7 + k / 256 + i);
         send_and_wait(d, DEVICE_OUT, DEVICE_HOST, to, DEVICE_T0, from, bytes);
-        unsigned char *back = at + (1 << 20) + 16 - i % 16;
+        unsigned char *back = at + (1 << 20) + (i % 3 ? 0 : 16 - i % 16);
         memset(back - AROUND, 0xa5, bytes + 2 * AROUND);
         send_and_wait(d, DEVICE_IN, DEVICE_T0, (uint64_t)(back - at), DEVICE_HOST, to, bytes);
         CHECK(memcmp(back, at + from, bytes) == 0);

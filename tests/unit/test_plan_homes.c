@@ -97,6 +97,16 @@ static void refuses(const char *what)
         fail_msg("'%s' lacks '%s'", err.message, what);
 }
 
+/* As a search begins that has found none yet. */
+TEST(copy__of_an_empty_plan_is_empty)
+{
+    struct plan none = {0}, copy = {0};
+    CHECK_OK(plan_copy(&copy, &none, &err), &err);
+    CHECK_EQ(copy.step_count, 0);
+    plan_fini(&copy);
+    plan_fini(&none);
+}
+
 /* Plans from anybody get addresses below before they are proved. */
 TEST(addresses__of_homes_that_are_not_there)
 {
@@ -360,6 +370,7 @@ TEST(homes__moments_leave_first_and_fill_the_host_first)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(copy__of_an_empty_plan_is_empty),
         CASE(addresses__of_homes_that_are_not_there),
         CASE(check__state_may_live_below),
         CASE(check__the_host_runs_where_copies_lie),
