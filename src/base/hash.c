@@ -29,15 +29,16 @@ void ebb_hash128_add(struct ebb_hash128_stream *h, const void *data, size_t byte
         XXH3_128bits_update(h->state, data, bytes);
 }
 
-bool ebb_hash128_text(struct ebb_hash128_stream *h, char text[EBB_HASH128_TEXT])
+enum ebb_status ebb_hash128_text(struct ebb_hash128_stream *h, char text[EBB_HASH128_TEXT],
+                                 struct ebb_error *err)
 {
     XXH128_canonical_t canonical;
     if (h->state == NULL)
-        return false;
+        return ebb_fail(err, EBB_ENOMEM, "there is no memory for the state of a hash");
     XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(h->state));
     ebb_hex(canonical.digest, sizeof canonical.digest, text);
     ebb_hash128_fini(h);
-    return true;
+    return EBB_OK;
 }
 
 void ebb_hash128_fini(struct ebb_hash128_stream *h)

@@ -3,9 +3,10 @@
 #ifndef EBB_BASE_HASH_H
 #define EBB_BASE_HASH_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/status.h"
 
 #define EBB_FNV1A_INIT 0xcbf29ce484222325u
 
@@ -32,8 +33,9 @@ struct ebb_hash128_stream {
 };
 void ebb_hash128_init(struct ebb_hash128_stream *h);
 void ebb_hash128_add(struct ebb_hash128_stream *h, const void *data, size_t bytes);
-/* Ends it; false: there was no memory. */
-bool ebb_hash128_text(struct ebb_hash128_stream *h, char text[EBB_HASH128_TEXT]);
+/* Ends it. What failed on the way is said here. */
+enum ebb_status ebb_hash128_text(struct ebb_hash128_stream *h, char text[EBB_HASH128_TEXT],
+                                 struct ebb_error *err);
 void ebb_hash128_fini(struct ebb_hash128_stream *h); /* where text is not reached */
 
 #endif

@@ -8,8 +8,9 @@
 
 enum { VERSION = 1 };
 
-/* Of all that a manifest says, terminators included; false: there is no memory. */
-static bool sum_entries(const struct ebb_manifest *manifest, char text[EBB_HASH128_TEXT])
+/* Of all that a manifest says, terminators included. */
+static enum ebb_status sum_entries(const struct ebb_manifest *manifest, char text[EBB_HASH128_TEXT],
+                                   struct ebb_error *err)
 {
     struct ebb_hash128_stream h;
     char bytes[24];
@@ -23,7 +24,7 @@ static bool sum_entries(const struct ebb_manifest *manifest, char text[EBB_HASH1
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
             ebb_hash128_add(&h, parts[k], strlen(parts[k]) + 1);
     }
-    return ebb_hash128_text(&h, text);
+    return ebb_hash128_text(&h, text, err);
 }
 
 static bool has_all_sums(const struct ebb_manifest *manifest)
@@ -38,7 +39,7 @@ void ebb_manifest_write(const struct ebb_manifest *manifest, int indent, struct 
 {
     struct ebb_json_writer w;
     char sum[EBB_HASH128_TEXT];
-    bool is_summed = has_all_sums(manifest) && sum_entries(manifest, sum);
+    bool is_summed = has_all_sums(manifest) && sum_entries(manifest, sum, NULL) == EBB_OK;
     ebb_jsonw_init(&w, out, indent);
     ebb_jsonw_object(&w);
     ebb_jsonw_key_int(&w, "version", VERSION);
@@ -78,8 +79,7 @@ static enum ebb_status prove_entries(struct ebb_manifest *manifest, const char *
         manifest->files[i].xxh128 = NULL;
     if (!want)
         return EBB_OK;
-    if (!sum_entries(manifest, sum))
-        return ebb_no_memory(err, sizeof(struct ebb_hash128_stream));
+    EBB_TRY(sum_entries(manifest, sum, err));
     return has_all_sums(manifest) && strcmp(sum, want) == 0
                ? EBB_OK
                : ebb_fail(err, EBB_ECORRUPT, "%s: its entries are not what it was written with",
@@ -138,9 +138,10 @@ void ebb_sums_add(struct ebb_sums *s, const void *data, size_t bytes)
 
 enum ebb_status ebb_sums_text(struct ebb_sums *s, struct ebb_sums_text *text, struct ebb_error *err)
 {
-    bool is_done = ebb_hash128_text(&s->xxh128, text->xxh128);
-    enum ebb_status status = ebb_sha256_text(&s->sha256, text->sha256, err);
-    return status == EBB_OK && !is_done ? ebb_no_memory(err, 1024) : status;
+    enum ebb_status status = ebb_hash128_text(&s->xxh128, text->xxh128, err);
+    EBB_THEN(status, ebb_sha256_text(&s->sha256, text->sha256, err));
+    ebb_sums_fini(s);
+    return status;
 }
 
 void ebb_sums_fini(struct ebb_sums *s)
@@ -160,20 +161,13 @@ void ebb_proof_init(struct ebb_proof *p, const struct ebb_manifest_file *want)
         ebb_sha256_init(&p->sums.sha256);
 }
 
-void ebb_proof_add(struct ebb_proof *p, const void *data, size_t bytes)
-{
-    ebb_sums_add(&p->sums, data, bytes);
-}
-
 enum ebb_status ebb_proof_end(struct ebb_proof *p, struct ebb_error *err)
 {
     const struct ebb_manifest_file *want = p->want;
     struct ebb_sums_text found;
     bool is_quick = want->xxh128 != NULL;
-    if (is_quick && !ebb_hash128_text(&p->sums.xxh128, found.xxh128))
-        return ebb_no_memory(err, 1024);
-    if (!is_quick)
-        EBB_TRY(ebb_sha256_text(&p->sums.sha256, found.sha256, err));
+    EBB_TRY(is_quick ? ebb_hash128_text(&p->sums.xxh128, found.xxh128, err)
+                     : ebb_sha256_text(&p->sums.sha256, found.sha256, err));
     if (p->sums.bytes != want->bytes)
         return ebb_fail(err, EBB_ECORRUPT, "%s has %lld bytes, manifest.json says %lld", want->path,
                         (long long)p->sums.bytes, (long long)want->bytes);

@@ -60,14 +60,13 @@ enum ebb_status ebb_sums_text(struct ebb_sums *s, struct ebb_sums_text *text,
                               struct ebb_error *err);
 void ebb_sums_fini(struct ebb_sums *s);
 
-/* Is what arrives in pieces the file of an entry? init, add ..., end; fini only where end is not
- * reached. */
+/* Is what arrives in pieces the file of an entry? init, ebb_sums_add() to its sums ..., end; fini only
+ * where end is not reached. */
 struct ebb_proof {
     const struct ebb_manifest_file *want; /* borrowed until the end */
     struct ebb_sums sums;                 /* one of them runs */
 };
 void ebb_proof_init(struct ebb_proof *p, const struct ebb_manifest_file *want);
-void ebb_proof_add(struct ebb_proof *p, const void *data, size_t bytes);
 /* EBB_ECORRUPT: it is not. */
 enum ebb_status ebb_proof_end(struct ebb_proof *p, struct ebb_error *err);
 void ebb_proof_fini(struct ebb_proof *p);

@@ -180,25 +180,14 @@ static enum ebb_status save_state(struct train_trial *t, const char *path, struc
     return status;
 }
 
-static void add_to_sums(void *sums, const void *data, size_t bytes)
-{
-    ebb_sums_add(sums, data, bytes);
-}
-
-static void add_to_proof(void *proof, const void *data, size_t bytes)
-{
-    ebb_proof_add(proof, data, bytes);
-}
-
 /* All of a file, of which a piece at a time is resident. */
-static enum ebb_status read_file(const char *path, void (*add)(void *, const void *, size_t),
-                                 void *context, struct ebb_error *err)
+static enum ebb_status add_file(const char *path, struct ebb_sums *sums, struct ebb_error *err)
 {
     struct ebb_file_view view;
     EBB_TRY(ebb_file_view_open(&view, path, SIZE_MAX, err));
     for (size_t at = 0, n; at < view.length; at += n) {
         n = view.length - at < PIECE ? view.length - at : PIECE;
-        add(context, view.data + at, n);
+        ebb_sums_add(sums, view.data + at, n);
         ebb_file_view_rest(&view, view.data + at, n);
     }
     ebb_file_view_close(&view);
@@ -210,7 +199,7 @@ static enum ebb_status sum_file(const char *path, struct ebb_sums_text *text, in
 {
     struct ebb_sums sums;
     ebb_sums_init(&sums);
-    enum ebb_status status = read_file(path, add_to_sums, &sums, err);
+    enum ebb_status status = add_file(path, &sums, err);
     *bytes = sums.bytes;
     EBB_THEN(status, ebb_sums_text(&sums, text, err));
     ebb_sums_fini(&sums);
@@ -271,7 +260,7 @@ static enum ebb_status prove_file(const char *dir, const struct ebb_manifest_fil
     struct ebb_proof proof;
     ebb_proof_init(&proof, want);
     snprintf(path, sizeof path, "%s/%s", dir, want->path);
-    enum ebb_status status = read_file(path, add_to_proof, &proof, err);
+    enum ebb_status status = add_file(path, &proof.sums, err);
     if (status == EBB_EIO && is_missing(path))
         status = ebb_fail(err, EBB_ECORRUPT, "%s is missing", want->path);
     EBB_THEN(status, ebb_proof_end(&proof, err));

@@ -25,8 +25,9 @@ TEST(xxh3__in_pieces_is_that_of_the_whole_as_canonical_text)
     static char data[5000];
     char text[EBB_HASH128_TEXT], want[EBB_HASH128_TEXT];
     struct ebb_hash128_stream h;
+    struct ebb_error err;
     ebb_hash128_init(&h);
-    CHECK(ebb_hash128_text(&h, text));
+    CHECK_OK(ebb_hash128_text(&h, text, &err), &err);
     CHECK_STR(text, "99aa06d3014798d86001c324468d497f");
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)(i * i);
@@ -37,10 +38,11 @@ TEST(xxh3__in_pieces_is_that_of_the_whole_as_canonical_text)
         ebb_hash128_init(&h);
         for (size_t i = 0; i < sizeof data; i += piece)
             ebb_hash128_add(&h, data + i, sizeof data - i < piece ? sizeof data - i : piece);
-        CHECK(ebb_hash128_text(&h, text));
+        CHECK_OK(ebb_hash128_text(&h, text, &err), &err);
         CHECK_STR(text, want);
     }
-    ebb_hash128_fini(&h); /* also where it has ended */
+    ebb_hash128_fini(&h);                                   /* also where it has ended */
+    CHECK_EQ(ebb_hash128_text(&h, text, &err), EBB_ENOMEM); /* as where none could begin */
 }
 
 TEST(clock__goes_forward)

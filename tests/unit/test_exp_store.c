@@ -101,16 +101,19 @@ TEST(published__is_whole_listed_and_verifies)
 
 TEST(damage__is_found)
 {
-    static const char *const damages[] = {"cd c/0* && printf abd > state/w",
-                                          "cd c/0* && printf ab > state/w",
-                                          "rm c/*/state/w",
-                                          "rm c/*/manifest.json",
-                                          "cd c/0* && mv manifest.json m && ln -s m manifest.json",
-                                          "cd c/0* && rm state/w && mkdir state/w",
-                                          "cd c/0* && rm -r state && touch state",
-                                          "cd c/0* && echo x > manifest.json",
-                                          "sed -i 's|state/w|../../etc/passwd|' c/*/manifest.json",
-                                          "cd c/0* && rm state/w && ln -s /etc/passwd state/w"};
+    static const char *const damages[] = {
+        "cd c/0* && printf abd > state/w", "cd c/0* && printf ab > state/w", "rm c/*/state/w",
+        "rm c/*/manifest.json", "cd c/0* && mv manifest.json m && ln -s m manifest.json",
+        "cd c/0* && rm state/w && mkdir state/w", "cd c/0* && rm -r state && touch state",
+        "cd c/0* && echo x > manifest.json",
+        "sed -i 's|state/w|../../etc/passwd|' c/*/manifest.json",
+        /* a digit of either sum, a key, a name, its own sum */
+        "sed -i 's/ba7816bf/ba7816be/' c/*/manifest.json",
+        "sed -i 's/06b05ab6/16b05ab6/' c/*/manifest.json",
+        "sed -i 's/xxh128/xxh129/' c/*/manifest.json",
+        "sed -i 's|state/w|state/v|' c/*/manifest.json",
+        "sed -i -E 's/(.*\"xxh128\": \")./\\1x/' c/*/manifest.json",
+        "cd c/0* && rm state/w && ln -s /etc/passwd state/w"};
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         struct place p;
         struct ebb_error err;
@@ -135,27 +138,6 @@ TEST(older_manifests__are_read)
     CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_ECORRUPT);
     CHECK(strstr(err.message, "SHA-256 of state/w") != NULL);
     end(&p);
-}
-
-/* One digit of either sum of a file, of its name or of the manifest's own sum. */
-TEST(a_changed_manifest__is_noticed)
-{
-    static const char *const changes[] = {"s/ba7816bf/ba7816be/", "s/06b05ab6/16b05ab6/",
-                                          "s/xxh128/xxh129/", "s|state/w|state/v|",
-                                          "s/(.*\"xxh128\": \")./\\1x/"};
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        struct place p;
-        struct ebb_error err;
-        char command[200];
-        begin_with_one(&p);
-        snprintf(command, sizeof command,
-                 "cp c/*/manifest.json m && sed -i -E '%s' c/*/manifest.json"
-                 " && ! cmp -s m c/*/manifest.json",
-                 changes[i]);
-        shell(&p, command, 0);
-        CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_ECORRUPT);
-        end(&p);
-    }
 }
 
 /* An older manifest, whose entries nothing proves, says less than a SHA-256, or something else. */

@@ -125,8 +125,8 @@ static void try_again(struct exp_master *m)
     exp_master_look(m);
     if (m->now_ns < m->retry_ns)
         return;
-    if (exp_master_is_full(
-            m->state_dir)) { /* a page may be written over, and the next turn fails */
+    /* Where it is full a page may still be written over, and the next turn fails. */
+    if (exp_master_is_full(m->state_dir)) {
         m->retry_ns = m->now_ns + RETRY_NS;
         return;
     }

@@ -116,7 +116,7 @@ static bool write_stream(void *context, const char *bytes, size_t count)
         done += (size_t)n;
     }
     if (s->proof != NULL)
-        ebb_proof_add(s->proof, bytes, count);
+        ebb_sums_add(&s->proof->sums, bytes, count);
     s->at += (int64_t)count;
     return true;
 }
@@ -191,7 +191,7 @@ static enum ebb_status hash_range(struct fetch *f, size_t i, struct ebb_error *e
         if (n <= 0)
             return ebb_fail(err, EBB_EIO, "cannot read %s back: %s", f->file->path,
                             strerror(errno));
-        ebb_proof_add(&f->proof, buffer, (size_t)n);
+        ebb_sums_add(&f->proof.sums, buffer, (size_t)n);
     }
     return EBB_OK;
 }

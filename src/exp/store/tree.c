@@ -32,10 +32,8 @@ static enum ebb_status fail_to_read(struct ebb_error *err, const char *path)
     return ebb_fail(err, exp_tree_errno(errno), "cannot read %s: %s", path, strerror(errno));
 }
 
-typedef void (*reader)(void *context, const void *data, size_t bytes);
-
-static enum ebb_status read_pieces(int directory, const char *path, reader add, void *context,
-                                   struct ebb_error *err)
+static enum ebb_status add_file(int directory, const char *path, struct ebb_sums *sums,
+                                struct ebb_error *err)
 {
     enum ebb_status status = EBB_OK;
     size_t size = (size_t)256 << 10;
@@ -55,7 +53,7 @@ static enum ebb_status read_pieces(int directory, const char *path, reader add, 
             status = fail_to_read(err, path);
             break;
         }
-        add(context, buffer, (size_t)n);
+        ebb_sums_add(sums, buffer, (size_t)n);
     }
     ebb_free(buffer);
     if (fd >= 0)
@@ -63,25 +61,15 @@ static enum ebb_status read_pieces(int directory, const char *path, reader add, 
     return status;
 }
 
-static void add_to_proof(void *proof, const void *data, size_t bytes)
-{
-    ebb_proof_add(proof, data, bytes);
-}
-
 enum ebb_status exp_tree_prove(int directory, const struct ebb_manifest_file *want,
                                struct ebb_error *err)
 {
     struct ebb_proof proof;
     ebb_proof_init(&proof, want);
-    enum ebb_status status = read_pieces(directory, want->path, add_to_proof, &proof, err);
+    enum ebb_status status = add_file(directory, want->path, &proof.sums, err);
     EBB_THEN(status, ebb_proof_end(&proof, err));
     ebb_proof_fini(&proof);
     return status;
-}
-
-static void add_to_sums(void *sums, const void *data, size_t bytes)
-{
-    ebb_sums_add(sums, data, bytes);
 }
 
 /* bytes: as many as were summed. */
@@ -90,7 +78,7 @@ static enum ebb_status sum_file(int directory, const char *path, struct ebb_sums
 {
     struct ebb_sums sums;
     ebb_sums_init(&sums);
-    enum ebb_status status = read_pieces(directory, path, add_to_sums, &sums, err);
+    enum ebb_status status = add_file(directory, path, &sums, err);
     *bytes = sums.bytes;
     EBB_THEN(status, ebb_sums_text(&sums, text, err));
     ebb_sums_fini(&sums);
