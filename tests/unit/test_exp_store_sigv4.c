@@ -80,25 +80,6 @@ TEST(queries__are_sorted_and_get_their_equals_sign)
           "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
 }
 
-TEST(presigned_query__is_as_published)
-{
-    static const char *const headers[] = {"host: examplebucket.s3.amazonaws.com"};
-    struct exp_sigv4 s = example();
-    struct ebb_str out = {0};
-    struct ebb_error err;
-    s.path = "/test.txt";
-    s.headers = headers;
-    s.header_count = 1;
-    s.payload = EXP_SIGV4_UNSIGNED;
-    CHECK_OK(exp_sigv4_presign(&s, NULL, 86400, &out, &err), &err);
-    CHECK_STR(ebb_str_c(&out),
-              "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524"
-              "%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400"
-              "&X-Amz-SignedHeaders=host&X-Amz-Signature="
-              "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404");
-    ebb_str_fini(&out);
-}
-
 TEST(names__are_encoded_byte_by_byte)
 {
     struct ebb_str out = {0};

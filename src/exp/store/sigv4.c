@@ -116,10 +116,10 @@ static void add_scope(struct ebb_str *out, const struct exp_sigv4 *s, const char
 }
 
 static enum ebb_status add_canonical(const struct exp_sigv4 *s, const struct headers *h,
-                                     const char *query, struct ebb_str *out, struct ebb_error *err)
+                                     struct ebb_str *out, struct ebb_error *err)
 {
     ebb_str_printf(out, "%s\n%s\n", s->method, s->path);
-    EBB_TRY(add_query(out, query, err));
+    EBB_TRY(add_query(out, s->query, err));
     ebb_str_addc(out, '\n');
     for (size_t i = 0; i < h->count; i++) {
         const char *value = h->lines[i].text + h->lines[i].length;
@@ -153,14 +153,14 @@ static enum ebb_status derive_key(const struct exp_sigv4 *s, const char *date, u
 }
 
 static enum ebb_status compute(const struct exp_sigv4 *s, const struct headers *h,
-                               const char *query, char signature[65], struct ebb_error *err)
+                               char signature[65], struct ebb_error *err)
 {
     struct ebb_str text = {0};
     struct ebb_sha256 hash;
     char date[EXP_SIGV4_DATE], digest[EBB_SHA256_TEXT];
     uint8_t key[32], mac[32];
     exp_sigv4_date(s->time, date);
-    enum ebb_status status = add_canonical(s, h, query, &text, err);
+    enum ebb_status status = add_canonical(s, h, &text, err);
     if (status == EBB_OK) {
         ebb_sha256_init(&hash);
         ebb_sha256_add(&hash, text.data, text.length);
@@ -186,7 +186,7 @@ enum ebb_status exp_sigv4_sign(const struct exp_sigv4 *s, struct ebb_str *out,
     struct headers h;
     char date[EXP_SIGV4_DATE], signature[65];
     EBB_TRY(sort_headers(s, &h, err));
-    EBB_TRY(compute(s, &h, s->query, signature, err));
+    EBB_TRY(compute(s, &h, signature, err));
     exp_sigv4_date(s->time, date);
     ebb_str_printf(out, "AWS4-HMAC-SHA256 Credential=%s/", s->access_key);
     add_scope(out, s, date);
@@ -194,37 +194,4 @@ enum ebb_status exp_sigv4_sign(const struct exp_sigv4 *s, struct ebb_str *out,
     add_names(out, &h);
     ebb_str_printf(out, ",Signature=%s", signature);
     return ebb_str_status(out, err);
-}
-
-enum ebb_status exp_sigv4_presign(const struct exp_sigv4 *s, const char *token, int seconds,
-                                  struct ebb_str *out, struct ebb_error *err)
-{
-    struct headers h;
-    struct ebb_str query = {0}, text = {0};
-    char date[EXP_SIGV4_DATE], signature[65];
-    EBB_TRY(sort_headers(s, &h, err));
-    exp_sigv4_date(s->time, date);
-    ebb_str_printf(&query, "%s%sX-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=", s->query,
-                   s->query[0] != '\0' ? "&" : "");
-    ebb_str_printf(&text, "%s/", s->access_key);
-    add_scope(&text, s, date);
-    exp_url_escape(&query, ebb_str_c(&text), false);
-    ebb_str_printf(&query, "&X-Amz-Date=%s&X-Amz-Expires=%d&X-Amz-SignedHeaders=", date, seconds);
-    ebb_str_clear(&text);
-    add_names(&text, &h);
-    exp_url_escape(&query, ebb_str_c(&text), false);
-    if (token != NULL) {
-        ebb_str_add(&query, "&X-Amz-Security-Token=");
-        exp_url_escape(&query, token, false);
-    }
-    enum ebb_status status = ebb_str_status(&text, err);
-    EBB_THEN(status, ebb_str_status(&query, err));
-    EBB_THEN(status, compute(s, &h, ebb_str_c(&query), signature, err));
-    if (status == EBB_OK) {
-        ebb_str_printf(out, "%s&X-Amz-Signature=%s", ebb_str_c(&query), signature);
-        status = ebb_str_status(out, err);
-    }
-    ebb_str_fini(&query);
-    ebb_str_fini(&text);
-    return status;
 }

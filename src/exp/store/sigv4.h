@@ -30,10 +30,6 @@ void exp_sigv4_date(time_t time, char text[EXP_SIGV4_DATE]);
 /* Append the value of the header Authorization. */
 enum ebb_status exp_sigv4_sign(const struct exp_sigv4 *s, struct ebb_str *out,
                                struct ebb_error *err);
-/* Append a whole query (s->query with it) that needs no header but those signed, valid for
- * `seconds`; token may be NULL. */
-enum ebb_status exp_sigv4_presign(const struct exp_sigv4 *s, const char *token, int seconds,
-                                  struct ebb_str *out, struct ebb_error *err);
 /* Append text, percent-encoded but for unreserved characters and, if asked, '/'. */
 void exp_url_escape(struct ebb_str *out, const char *text, bool keeps_slash);
 
