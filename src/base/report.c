@@ -154,11 +154,11 @@ struct ebb_path ebb_path_item(const struct ebb_path *up, const struct ebb_doc_no
                                      : (struct ebb_path){.up = up, .index = i};
 }
 
-void ebb_path_format(const struct ebb_path *path, struct ebb_str *out)
+static void format_path(const struct ebb_path *path, struct ebb_str *out)
 {
     if (!path)
         return;
-    ebb_path_format(path->up, out);
+    format_path(path->up, out);
     if (!path->key) {
         ebb_str_printf(out, "[%zu]", path->index);
         return;
@@ -249,7 +249,7 @@ void ebb_reading_say(struct ebb_reading *reading, enum ebb_finding_kind kind,
                      struct ebb_str *take_text)
 {
     struct ebb_str place = {0};
-    ebb_path_format(path, &place);
+    format_path(path, &place);
     if (place.failed)
         reading->failed = true;
     add(reading, kind, ebb_str_c(&place), node, take_text);

@@ -98,7 +98,6 @@ struct ebb_path {
 struct ebb_path ebb_path_key(const struct ebb_path *up, const struct ebb_doc_node *key);
 /* Member i of a mapping or list. */
 struct ebb_path ebb_path_item(const struct ebb_path *up, const struct ebb_doc_node *node, size_t i);
-void ebb_path_format(const struct ebb_path *path, struct ebb_str *out);
 
 /* `file` is used in messages and may be NULL. *report is emptied. */
 void ebb_reading_init(struct ebb_reading *reading, struct ebb_arena *arena, const char *file,

@@ -50,8 +50,6 @@ struct sim_job {
     struct device_config links;
 };
 
-/* Time over the bound, less 1; NaN without either. */
-double cli_sim_gap(const struct sim_row *row);
 void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row);
 void cli_sim_print_tables(const struct sim_job *job);
 enum ebb_status cli_sim_chart_file(const struct sim_job *job, const char *path,

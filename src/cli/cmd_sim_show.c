@@ -46,7 +46,8 @@ static void write_tier(struct ebb_json_writer *w, const char *name, const struct
     ebb_jsonw_object_end(w);
 }
 
-double cli_sim_gap(const struct sim_row *row)
+/* Time over the bound, less 1; NaN without either. */
+static double gap_of(const struct sim_row *row)
 {
     const struct exec_report *r = &row->report;
     if (r->result != EXEC_OK || row->bound_ns <= 0)
@@ -87,7 +88,7 @@ void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
     if (job->tier_bytes[DEVICE_HOST] || job->tier_bytes[DEVICE_FILE]) {
         ebb_jsonw_key_uint(w, "stall_ns", r->stall_ns);
         ebb_jsonw_key_double(w, "lower_bound", row->bound_ns > 0 ? row->bound_ns : NAN);
-        ebb_jsonw_key_double(w, "gap", cli_sim_gap(row));
+        ebb_jsonw_key_double(w, "gap", gap_of(row));
         write_tier(w, "host", job, DEVICE_HOST);
         write_tier(w, "file", job, DEVICE_FILE);
     }
@@ -153,9 +154,9 @@ static void describe(const struct sim_row *row)
            r->evictions_pressure, r->evictions_release,
            ebb_format_bytes(r->moved_bytes, a, sizeof a),
            ebb_format_bytes(r->swapped_bytes, b, sizeof b));
-    if (!isnan(cli_sim_gap(row)))
+    if (!isnan(gap_of(row)))
         printf("  bound    no plan takes less than %s: %.1f %% above it\n",
-               ebb_format_ns((uint64_t)row->bound_ns, a, sizeof a), 100 * cli_sim_gap(row));
+               ebb_format_ns((uint64_t)row->bound_ns, a, sizeof a), 100 * gap_of(row));
     if (r->stall_ns)
         printf("  stalls   %s waiting for copies\n", ebb_format_ns(r->stall_ns, a, sizeof a));
     if (r->why[0])

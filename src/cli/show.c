@@ -156,7 +156,8 @@ static bool is_nested(const struct ebb_doc_node *node)
     return (node->kind == EBB_DOC_MAP || node->kind == EBB_DOC_LIST) && node->count > 0;
 }
 
-void cli_show_yaml(struct ebb_str *out, const struct ebb_doc_node *node, int indent)
+/* A node as YAML block text, for configurations. */
+static void show_yaml(struct ebb_str *out, const struct ebb_doc_node *node, int indent)
 {
     if (!is_nested(node)) {
         if (node->kind == EBB_DOC_STRING)
@@ -175,7 +176,7 @@ void cli_show_yaml(struct ebb_str *out, const struct ebb_doc_node *node, int ind
             yaml_string(out, node->keys[i]);
             ebb_str_add(out, is_nested(item) ? ":\n" : ": ");
         }
-        cli_show_yaml(out, item, indent + 2);
+        show_yaml(out, item, indent + 2);
     }
 }
 
@@ -230,7 +231,7 @@ void cli_print_yaml(const struct ebb_doc_node *node)
 {
     struct ebb_str out = {0};
     if (node != NULL)
-        cli_show_yaml(&out, node, 0);
+        show_yaml(&out, node, 0);
     print_text(&out);
 }
 
@@ -283,7 +284,8 @@ static size_t color_length(const char *text, size_t length)
     return n < length && text[n] == 'm' ? n + 1 : 0;
 }
 
-void cli_print_line(const struct ebb_doc_node *text, FILE *stream)
+/* A line of a log: bytes that could move the cursor or hide text are shown as '?'; colours pass. */
+static void print_line(const struct ebb_doc_node *text, FILE *stream)
 {
     size_t length = text != NULL && text->kind == EBB_DOC_STRING ? text->length : 0;
     for (size_t i = 0; i < length; i++) {
@@ -306,7 +308,7 @@ void cli_print_log(const struct ebb_doc_node *line, bool is_json)
     if (is_json)
         cli_print_json(line);
     else
-        cli_print_line(ebb_doc_get(line, "message"), stdout);
+        print_line(ebb_doc_get(line, "message"), stdout);
 }
 
 size_t cli_fit(const char *text, size_t columns)

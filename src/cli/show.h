@@ -29,8 +29,6 @@ void cli_show_list(struct ebb_str *out, const struct ebb_doc_node *list, const c
 const struct ebb_doc_node *cli_step_metrics(const struct ebb_doc_node *node);
 /* Compact JSON. */
 void cli_show_json(struct ebb_str *out, const struct ebb_doc_node *node);
-/* A node as YAML block text, for configurations. */
-void cli_show_yaml(struct ebb_str *out, const struct ebb_doc_node *node, int indent);
 
 /* The answer's own bytes, as one line; the frame of every --json. */
 int cli_print_body(const struct ebb_str *body);
@@ -46,8 +44,6 @@ void cli_print_yaml(const struct ebb_doc_node *node);
 /* "key            value"; nothing for null, absent and "". */
 void cli_print_pair(const char *key, const struct ebb_doc_node *value);
 
-/* A line of a log: bytes that could move the cursor or hide text are shown as '?'; colours pass. */
-void cli_print_line(const struct ebb_doc_node *text, FILE *stream);
 /* A text that a trial made, as one line that does nothing to a terminal, cut where it is long. */
 void cli_show_plain(struct ebb_str *out, const char *text);
 /* An entry of a log: its message as such a line, or the entry as JSON. */

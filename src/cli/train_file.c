@@ -133,8 +133,10 @@ void cli_check_submission(void *context, struct ebb_reading *reading, const char
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-enum ebb_status cli_apply_sets(struct ebb_arena *arena, struct ebb_doc_node *root,
-                               const struct cli_list *sets, struct ebb_error *err)
+/* --set KEY=VALUE over a file's mapping. The parser of options cuts at commas; a part without '='
+ * belongs to the one before. */
+static enum ebb_status apply_sets(struct ebb_arena *arena, struct ebb_doc_node *root,
+                                  const struct cli_list *sets, struct ebb_error *err)
 {
     for (size_t i = 0; i < sets->count;) {
         struct ebb_str text = {0};
@@ -211,7 +213,7 @@ enum ebb_status cli_train_change(struct ebb_arena *arena, struct ebb_doc_node *r
                     CLI_TRAIN_RATIOS(ROW)
 #undef ROW
     };
-    EBB_TRY(cli_apply_sets(arena, root, &c->sets, err));
+    EBB_TRY(apply_sets(arena, root, &c->sets, err));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         EBB_TRY(cli_put_text(arena, root, rows[i].key, rows[i].value, err));
     EBB_TRY(put_links(arena, root, &c->links, err));

@@ -110,10 +110,6 @@ enum ebb_status cli_put_text(struct ebb_arena *arena, struct ebb_doc_node *root,
                              const char *value, struct ebb_error *err); /* NULL: not given */
 enum ebb_status cli_put_int(struct ebb_arena *arena, struct ebb_doc_node *root, const char *key,
                             int64_t value, struct ebb_error *err);
-/* --set KEY=VALUE over a file's mapping. The parser of options cuts at commas; a part without '='
- * belongs to the one before. */
-enum ebb_status cli_apply_sets(struct ebb_arena *arena, struct ebb_doc_node *root,
-                               const struct cli_list *sets, struct ebb_error *err);
 /* A file's mapping as one that may be changed. Prints mistakes; -1 to go on, else the exit code. */
 int cli_load_mapping(struct ebb_arena *arena, const char *path, const char *what,
                      struct ebb_doc_node **root);

@@ -175,14 +175,16 @@ static int run_verb(const struct cli_noun *noun, const struct cli_verb *v, int a
     return code;
 }
 
-int cli_noun_run(const struct cli_noun *noun, int argc, char **argv)
+#define MOST_VERBS 32
+
+static int run_noun(const struct cli_noun *noun, int argc, char **argv)
 {
-    struct cli_command rows[2 * CLI_VERBS_MAX] = {0};
-    const struct cli_command *all[2 * CLI_VERBS_MAX];
-    const struct cli_verb *verbs[2 * CLI_VERBS_MAX];
+    struct cli_command rows[2 * MOST_VERBS] = {0};
+    const struct cli_command *all[2 * MOST_VERBS];
+    const struct cli_verb *verbs[2 * MOST_VERBS];
     size_t count = 0;
     for (size_t pass = 0; pass < 2; pass++) /* short forms come last: they are never suggested */
-        for (size_t i = 0; i < noun->verb_count && i < CLI_VERBS_MAX; i++) {
+        for (size_t i = 0; i < noun->verb_count && i < MOST_VERBS; i++) {
             const struct cli_verb *v = &noun->verbs[i];
             if (pass > 0 && v->alias == NULL)
                 continue;
@@ -199,6 +201,5 @@ int cli_noun_run(const struct cli_noun *noun, int argc, char **argv)
 
 int cli_command_run(const struct cli_command *command, int argc, char **argv)
 {
-    return command->noun != NULL ? cli_noun_run(command->noun, argc, argv)
-                                 : command->run(argc, argv);
+    return command->noun != NULL ? run_noun(command->noun, argc, argv) : command->run(argc, argv);
 }

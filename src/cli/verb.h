@@ -90,9 +90,6 @@ struct cli_noun {
         .options_size = sizeof(options), .defaults = &(options)                                    \
     }
 
-#define CLI_VERBS_MAX 32
-int cli_noun_run(const struct cli_noun *noun, int argc, char **argv);
-
 /* Ask the row's route and print the answer as the row says: what a verb without `run` does. */
 enum ebb_status cli_verb_ask(struct cli_call *call, struct ebb_error *err);
 /* The last answer, as the row says. */

@@ -138,7 +138,7 @@ int cuda_embed_grad(const struct cuda_embed *d, const int64_t *index, const void
 int cuda_embed_position_grad(const struct cuda_embed *d, const void *dy, float *dposition,
                              cuda_stream stream);
 
-/* ---- update.cu: the bits of kernel_update_run between kernel_master_join and kernel_master_split ------ */
+/* ---- update.cu: the bits of kernel/update.c between kernel_master_join and kernel_master_split ------ */
 
 /* Adam and AdamW; scalars as in kernel/update.c, in device memory. 28 bytes per parameter with an F32 gradient. */
 int cuda_adam_split(int64_t n, enum cuda_dtype gradient, const float *scalars, const void *g,

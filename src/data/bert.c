@@ -1,4 +1,4 @@
-/* bert.c - the dataset `bert`: shards of masked sentence pairs (spec 2.4).
+/* bert.c - the dataset `bert`: shards of masked sentence pairs.
  *
  * Version 1 has fixed rows and input_mask; version 2 rows of variable length, padded here. Every
  * row of every shard is a sample; ranks share samples, not shards. */

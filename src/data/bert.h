@@ -5,7 +5,7 @@
 #include "data/hdf5.h"
 
 /* Sample `row` of an open shard to the five fields of DATA_MASKED, padded to `sequence`. Scratch:
- * data_bert_scratch bytes. */
+ * what data_bert_shape says. */
 enum ebb_status data_bert_row(const struct data_h5 *h, uint64_t row, int64_t sequence,
                               int64_t vocabulary, void *const *fields, struct data_scratch *scratch,
                               struct ebb_error *err);

@@ -1,4 +1,4 @@
-/* cosmoflow.c - the dataset `cosmoflow`: cubes of densities, TFRecord or HDF5 (spec 2.3). */
+/* cosmoflow.c - the dataset `cosmoflow`: cubes of densities, TFRecord or HDF5. */
 #include "data/internal.h"
 
 #include <math.h>

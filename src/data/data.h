@@ -89,8 +89,8 @@ struct data_set;
 
 struct data_env {
     const char *benchmark; /* "resnet50", "deepcam", "cosmoflow", "bert", "gpt": a benchmark file,
-                              whose batch keys (data_batch_keys) are allowed here and read by the
-                              caller, and whose `name` may be left out; NULL: an experiment file */
+                              whose batch keys are allowed here and read by the caller, and whose
+                              `name` may be left out; NULL: an experiment file */
     const char *directory; /* relative paths start here; NULL: the working directory */
     const char *cache;     /* folder for token files; NULL: ${XDG_CACHE_HOME:-~/.cache}/ebb */
     uint64_t seed;         /* of the run: subsets, synthetic data without a seed of its own */
@@ -138,7 +138,7 @@ enum ebb_status data_decode(const struct data_set *set, const int64_t *tokens, s
 enum ebb_status data_encode(const struct data_set *set, const char *text, size_t length,
                             int64_t **tokens, size_t *count, struct ebb_error *err); /* ebb_free */
 
-/* ---- samplers (spec 6.4) ---- */
+/* ---- samplers ---- */
 
 enum data_order { DATA_SEQUENTIAL, DATA_SHUFFLE, DATA_SHUFFLE_TORCH /* MT19937: torch's order */ };
 enum data_shard {
@@ -161,7 +161,7 @@ uint64_t data_sampler_length(const struct data_sampler *sampler); /* samples of 
 void data_sampler_list(const struct data_sampler *sampler, uint64_t epoch, uint32_t *scratch,
                        uint32_t *list);
 
-/* ---- batch arithmetic (spec 1.3) ---- */
+/* ---- batch arithmetic ---- */
 
 struct data_batching {
     /* in */
@@ -175,8 +175,7 @@ struct data_batching {
     bool is_exact; /* effective == global as asked for */
     uint64_t per_device, iterations, updates, leftover;
 };
-/* EBB_EINPUT when nothing is left for a device; inexact is the caller's to judge: data_batch_advice
- * says what would divide. */
+/* EBB_EINPUT when nothing is left for a device; inexact is the caller's to judge. */
 enum ebb_status data_batch_plan(struct data_batching *b, struct ebb_error *err);
 
 /* ---- the loader ---- */
@@ -201,7 +200,7 @@ struct data_loader_options {
 #define DATA_BUFFER_BYTES (UINT64_C(64) << 20)
 
 /* What the section says (order, drop_last, workers, prefetch, buffer) and the dataset's own rules:
- * training splits as spec 6.4; validation in order, every sample once, one epoch. The caller sets
+ * training splits as samplers say; validation in order, every sample once, one epoch. The caller sets
  * batch, seed, world, rank and epochs. */
 void data_loader_options_of(const struct data_set *set, enum data_split split,
                             struct data_loader_options *options);

@@ -1,4 +1,4 @@
-/* deepcam.c - the dataset `deepcam`: one HDF5 file per sample, channel last (spec 2.2). */
+/* deepcam.c - the dataset `deepcam`: one HDF5 file per sample, channel last. */
 #include "data/internal.h"
 
 #include <string.h>

@@ -128,7 +128,8 @@ bool data_path_exists(const char *path)
     return stat(path, &about) == 0;
 }
 
-uint64_t data_names_bytes(const struct ebb_names *names)
+/* Memory that they hold, about. */
+static uint64_t names_bytes(const struct ebb_names *names)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < names->count; i++)
@@ -238,7 +239,7 @@ enum ebb_status data_folders_list(struct data_folders *f, struct data_set *set,
         if (s == DATA_VALIDATION && !data_path_exists(f->folders[s]))
             continue;
         EBB_TRY(data_names_list(names, f->folders[s], suffixes, false, err));
-        set->info.resident_bytes += data_names_bytes(names);
+        set->info.resident_bytes += names_bytes(names);
         size_t kept = 0;
         for (size_t i = 0; i < names->count; i++) {
             if (except && strcmp(names->items[i], except) == 0)

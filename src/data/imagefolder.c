@@ -1,7 +1,7 @@
 /* imagefolder.c - the dataset `imagefolder`: train/CLASS/FILE, val/CLASS/FILE, PNG and JPEG; or files
  * that a table names, with what they are.
  *
- * Transform (spec 2.1): shorter side to `resize`, centre crop `crop`, numbers by table. With
+ * Transform: shorter side to `resize`, centre crop `crop`, numbers by table. With
  * augmentation the training split gets a random resized crop and flips, drawn from (seed, epoch,
  * index) alone. */
 #include "data/internal.h"

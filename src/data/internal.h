@@ -48,7 +48,6 @@ extern const char *const data_h5_suffixes[];
 enum ebb_status data_names_list(struct ebb_names *names, const char *directory,
                                 const char *const *suffixes, bool directories,
                                 struct ebb_error *err);
-uint64_t data_names_bytes(const struct ebb_names *names); /* memory that they hold, about */
 
 /* The files of both splits, each in a folder of its own; validation may be missing. */
 struct data_folders {

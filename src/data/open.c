@@ -126,7 +126,7 @@ static int compare_u32(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* k distinct samples, the same on all ranks (spec 1.4); in file order, for the disk's sake. */
+/* k distinct samples, the same on all ranks; in file order, for the disk's sake. */
 static enum ebb_status take_subset(struct data_set *set, enum data_split split, uint64_t k,
                                    struct ebb_error *err)
 {

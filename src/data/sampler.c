@@ -1,5 +1,5 @@
-/* sampler.c - which samples a rank sees in an epoch, in which order (spec 6.4), and the arithmetic
- * of batches (spec 1.3). */
+/* sampler.c - which samples a rank sees in an epoch, in which order, and the arithmetic of
+ * batches. */
 #include "data/internal.h"
 
 #include <string.h>

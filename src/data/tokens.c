@@ -82,8 +82,9 @@ static void tokens_widen(int64_t *out, size_t n, int width)
     }
 }
 
-enum ebb_status data_tokens_read(const struct data_tokens *t, uint64_t start, size_t n,
-                                 int64_t vocabulary, int64_t *out, struct ebb_error *err)
+/* Tokens [start, start + n) as 64-bit integers; each must be in [0, vocabulary). */
+static enum ebb_status read_tokens(const struct data_tokens *t, uint64_t start, size_t n,
+                                   int64_t vocabulary, int64_t *out, struct ebb_error *err)
 {
     for (size_t i = data_find_start(t->first, t->count, start); n > 0 && i < t->count; i++) {
         uint64_t left = t->first[i + 1] - start;
@@ -152,8 +153,8 @@ enum ebb_status data_windows_read(const struct data_request *request, struct ebb
     uint64_t start = w->begin[s] + request->index * (uint64_t)w->stride;
     for (size_t f = 0; f < 2; f++) {
         if (request->fields[f])
-            EBB_TRY(data_tokens_read(t, start + f, (size_t)w->sequence, w->vocabulary,
-                                     request->fields[f], err));
+            EBB_TRY(read_tokens(t, start + f, (size_t)w->sequence, w->vocabulary,
+                                request->fields[f], err));
     }
     return EBB_OK;
 }

@@ -21,9 +21,6 @@ void data_tokens_fini(struct data_tokens *t);
 enum ebb_status data_tokens_add(struct data_tokens *t, struct data_file *take_file,
                                 struct ebb_error *err);
 uint64_t data_tokens_total(const struct data_tokens *t);
-/* Tokens [start, start + n) as 64-bit integers; each must be in [0, vocabulary). */
-enum ebb_status data_tokens_read(const struct data_tokens *t, uint64_t start, size_t n,
-                                 int64_t vocabulary, int64_t *out, struct ebb_error *err);
 
 /* State of a set of windows, used by tokens and text. */
 struct data_windows {

@@ -40,7 +40,7 @@ struct dev_limit {
     double atol;
     bool is_exact;
 };
-/* spec: 2e-5 relative, 2e-6 of the largest element */
+/* 2e-5 relative, 2e-6 of the largest element */
 extern const struct dev_limit dev_op_limit;
 
 /* Computed data of `view` against the reference; NULL data = zeros. */

@@ -66,7 +66,7 @@ static enum ebb_status read_request(struct ebb_arena *arena, const char *bytes, 
 
 /* ---- a line ---------------------------------------------------------------------------------- */
 
-void harness_row_write(const struct harness_row *row, struct ebb_str *out)
+static void write_row(const struct harness_row *row, struct ebb_str *out)
 {
     struct ebb_json_writer w;
     ebb_jsonw_init(&w, out, 0);
@@ -205,7 +205,7 @@ static enum ebb_status say(const struct work *w, const struct harness_row *row,
                            struct ebb_error *err)
 {
     struct ebb_str line = {0};
-    harness_row_write(row, &line);
+    write_row(row, &line);
     enum ebb_status status = ebb_str_status(&line, err);
     EBB_THEN(status, w->listener->tell(w->listener->context, ebb_str_c(&line), err));
     ebb_str_fini(&line);

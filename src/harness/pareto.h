@@ -21,7 +21,6 @@ enum pareto_kind {
     PARETO_KINDS,
     PARETO_NO_KIND = PARETO_KINDS
 };
-extern const char *const pareto_kinds[PARETO_KINDS];
 
 enum pareto_costs { PARETO_BUILTIN, PARETO_MEASURED };
 
@@ -63,13 +62,10 @@ struct harness_pareto {
 
 /* Makes the section `model` and the number of samples out of batch_size and extra_params; mistakes
  * are reported at the parameters. `path` is that of the command. */
-void pareto_model_read(struct ebb_reading *reading, const struct ebb_path *path,
-                       const struct ebb_doc_node *command, struct harness_setup *setup);
+void harness_model_read(struct ebb_reading *reading, const struct ebb_path *path,
+                        const struct ebb_doc_node *command, struct harness_setup *setup);
 /* Is it a model of the zoo that can be measured? Otherwise the mistake is reported at `node`. */
-bool pareto_model_check(struct ebb_reading *reading, const struct ebb_path *path,
-                        const struct ebb_doc_node *node, const char *name);
-
-/* "~" and "~/..." begin in the home folder. NULL: memory is out. */
-const char *pareto_expand_home(struct ebb_arena *arena, const char *path);
+bool harness_model_check(struct ebb_reading *reading, const struct ebb_path *path,
+                         const struct ebb_doc_node *node, const char *name);
 
 #endif

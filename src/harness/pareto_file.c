@@ -15,8 +15,8 @@ enum { MOST_SETTINGS = 4096, MOST_MODELS = 1000 };
 #define MAX_FILE ((size_t)4 << 20)
 #define PLAIN_TIMEOUT 60 /* seconds of a trial whose command says nothing */
 
-const char *const pareto_kinds[PARETO_KINDS] = {"fixed", "ratio", "param_sweep", "use_log",
-                                                "get_log"};
+static const char *const kind_names[PARETO_KINDS] = {"fixed", "ratio", "param_sweep", "use_log",
+                                                     "get_log"};
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -172,7 +172,8 @@ static void check_keys(struct reader *r, const struct ebb_path *path,
     ebb_keys_check(r->reading, &section, path, without_notes(r, path, map));
 }
 
-const char *pareto_expand_home(struct ebb_arena *arena, const char *path)
+/* "~" and "~/..." begin in the home folder. NULL: memory is out. */
+static const char *expand_home(struct ebb_arena *arena, const char *path)
 {
     const char *home = getenv("HOME");
     if (path[0] != '~' || (path[1] != '\0' && path[1] != '/') || !home)
@@ -305,7 +306,7 @@ static void check_setup(struct reader *r, const struct ebb_path *path,
                         const struct ebb_doc_node *map, struct harness_setup *s)
 {
     int plain = s->type_name ? ebb_name_index(s->type_name, plain_types, PLAIN_TYPES) : 0;
-    int kind = ebb_name_index(s->kind_name, pareto_kinds, PARETO_KINDS);
+    int kind = ebb_name_index(s->kind_name, kind_names, PARETO_KINDS);
     if (!s->type_name)
         return; /* told */
     s->type = plain < 0 ? PARETO_NAMED : (enum pareto_type)plain;
@@ -344,9 +345,9 @@ static void read_setup(struct reader *r, const struct ebb_path *path, const char
     ebb_keys_read(r->reading, &section, path, map, map, &s);
     check_setup(r, path, map, &s);
     if (s.file_path)
-        s.file_path = pareto_expand_home(r->reading->arena, s.file_path);
+        s.file_path = expand_home(r->reading->arena, s.file_path);
     if (s.kind != PARETO_USE_LOG)
-        pareto_model_read(r->reading, path, map, &s);
+        harness_model_read(r->reading, path, map, &s);
     if (f->count == f->capacity) {
         size_t capacity = f->capacity ? 2 * f->capacity : 64;
         struct harness_setup *more = ebb_reading_alloc(r->reading, capacity, sizeof *more);
@@ -532,11 +533,11 @@ static void read_models(struct reader *r, const struct ebb_doc_node *root)
     }
     sort_models(r);
     if (list && list->kind == EBB_DOC_STRING)
-        pareto_model_check(r->reading, &models, list, list->text);
+        harness_model_check(r->reading, &models, list, list->text);
     for (size_t i = 0; list && list->kind == EBB_DOC_LIST && i < list->count; i++) {
         struct ebb_path at = ebb_path_item(&models, list, i);
         if (list->items[i]->kind == EBB_DOC_STRING)
-            pareto_model_check(r->reading, &at, list->items[i], list->items[i]->text);
+            harness_model_check(r->reading, &at, list->items[i], list->items[i]->text);
     }
     for (size_t i = 0; i < f->model_count; i++) {
         const struct ebb_doc_node *commands = ebb_doc_given(f->dtr_settings, f->models[i]);
@@ -571,7 +572,7 @@ static void tell_published(struct reader *r, const struct ebb_doc_node *root, bo
         ebb_reading_add(r->reading, EBB_FINDING_NOTE, ebb_doc_get(root, "sync_gpu"), "sync_gpu",
                         "acts on device cuda; this one finishes every op before the next");
     if (f->log_dest)
-        f->log_dest = pareto_expand_home(arena, f->log_dest);
+        f->log_dest = expand_home(arena, f->log_dest);
     if (f->save_logs && !f->log_dest)
         ebb_reading_wrong(r->reading, NULL, root, "log_dest",
                           "required with save_logs, allowed: a folder for the logs");

@@ -50,8 +50,8 @@ static const struct {
                      "is the model that was measured"},
 };
 
-bool pareto_model_check(struct ebb_reading *reading, const struct ebb_path *path,
-                        const struct ebb_doc_node *node, const char *name)
+bool harness_model_check(struct ebb_reading *reading, const struct ebb_path *path,
+                         const struct ebb_doc_node *node, const char *name)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (strcmp(refused[i].name, name) == 0) {
@@ -187,8 +187,8 @@ static const char *task_of(const struct nn_model *m)
     return m->task == NN_SEQUENCE ? "regression" : nn_task_name(m->task);
 }
 
-void pareto_model_read(struct ebb_reading *reading, const struct ebb_path *path,
-                       const struct ebb_doc_node *command, struct harness_setup *setup)
+void harness_model_read(struct ebb_reading *reading, const struct ebb_path *path,
+                        const struct ebb_doc_node *command, struct harness_setup *setup)
 {
     struct work w = {.reading = reading, .path = path, .setup = setup};
     const struct ebb_doc_node *extra = setup->extra_params;

@@ -221,7 +221,7 @@ static enum ebb_status run_once(struct session *s, const struct trial *t,
     struct memo *m = ebb_arena_calloc(s->r.arena, 1, sizeof *m);
     if (!m)
         return ebb_no_memory(err, sizeof *m);
-    EBB_TRY(trial_run(&s->r, t, &m->result, err));
+    EBB_TRY(harness_trial_run(&s->r, t, &m->result, err));
     snprintf(m->name, sizeof m->name, "%s", t->name);
     m->next = s->memos;
     s->memos = m;
@@ -311,7 +311,7 @@ static enum ebb_status measure_input(struct session *s, struct input_work *w, st
         EBB_TRY(run_baseline(s, setup, w->input, &base_trial, &base, err));
         peak = peak_of(&base->rows);
         if (!base->error)
-            prices = trial_path(&s->r, &base_trial, TRIAL_COSTS);
+            prices = harness_trial_path(&s->r, &base_trial, TRIAL_COSTS);
     }
     w->setting->error_input = w->input;
     if (setup->kind == PARETO_RATIO && base->error) {

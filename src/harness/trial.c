@@ -31,7 +31,7 @@ static const char *path_of(const struct runner *r, const char *dot, const struct
                             file ? file : "");
 }
 
-const char *trial_path(const struct runner *r, const struct trial *t, const char *file)
+const char *harness_trial_path(const struct runner *r, const struct trial *t, const char *file)
 {
     return path_of(r, "", t, file);
 }
@@ -62,7 +62,8 @@ static bool has_costs(const char *path)
 /* One without the costs or the log that are wanted now is run again. */
 static bool load(const struct runner *r, const struct trial *t, struct trial_result *result)
 {
-    const char *rows = trial_path(r, t, "rows.csv"), *costs = trial_path(r, t, TRIAL_COSTS);
+    const char *rows = harness_trial_path(r, t, "rows.csv"),
+               *costs = harness_trial_path(r, t, TRIAL_COSTS);
     if (!rows || !costs || access(rows, R_OK) != 0 || (t->wants_costs && !has_costs(costs)) ||
         (t->log_to && access(t->log_to, R_OK) != 0))
         return false;
@@ -118,7 +119,7 @@ static enum ebb_status write_doc(const struct ebb_doc_node *doc, const char *pat
 static enum ebb_status store(const struct runner *r, const struct trial *t,
                              const struct harness_rows *rows, struct ebb_error *err)
 {
-    const char *draft = draft_path(r, t, NULL), *final = trial_path(r, t, NULL);
+    const char *draft = draft_path(r, t, NULL), *final = harness_trial_path(r, t, NULL);
     const char *csv = draft_path(r, t, "rows.csv"), *json = draft_path(r, t, "trial.json");
     struct ebb_str text = {0};
     if (!draft || !final || !csv || !json)
@@ -289,8 +290,8 @@ static enum ebb_status run_child(struct runner *r, const struct trial *t,
     return EBB_OK;
 }
 
-enum ebb_status trial_run(struct runner *r, const struct trial *t, struct trial_result *result,
-                          struct ebb_error *err)
+enum ebb_status harness_trial_run(struct runner *r, const struct trial *t,
+                                  struct trial_result *result, struct ebb_error *err)
 {
     uint64_t begin = ebb_clock_ns();
     const char *draft = draft_path(r, t, NULL);

@@ -1,6 +1,6 @@
 /* trial.h - private to harness: one trial, which is one child that repeats one step.
  *
- * A trial is what it depends on: a document (harness_trial_doc) whose hash names the folder in which
+ * A trial is what it depends on: a document whose hash names the folder in which
  * its repetitions lie when all are done. Nothing else decides whether it is run again. */
 #ifndef EBB_HARNESS_TRIAL_H
 #define EBB_HARNESS_TRIAL_H
@@ -17,8 +17,7 @@ struct harness_request {
     double budget;
 };
 
-/* A repetition as a line of JSON, and back. */
-void harness_row_write(const struct harness_row *row, struct ebb_str *out);
+/* A repetition, from its line of JSON. */
 enum ebb_status harness_row_read(const char *line, struct harness_row *row, struct ebb_error *err);
 
 struct trial { /* of one setting and one input */
@@ -49,10 +48,11 @@ struct runner {
 
 /* From its folder, or by a child. EBB_ECANCELED: the caller was told to stop. A failure of the child
  * is a result. */
-enum ebb_status trial_run(struct runner *runner, const struct trial *trial,
-                          struct trial_result *result, struct ebb_error *err);
+enum ebb_status harness_trial_run(struct runner *runner, const struct trial *trial,
+                                  struct trial_result *result, struct ebb_error *err);
 /* Path of a file in the folder of a finished trial; NULL: memory is out. */
-const char *trial_path(const struct runner *runner, const struct trial *trial, const char *file);
+const char *harness_trial_path(const struct runner *runner, const struct trial *trial,
+                               const char *file);
 
 #define TRIAL_COSTS "costs.txt"
 

@@ -338,10 +338,6 @@ const char *nn_class_name(size_t i);
 /* print(model) shows texts without quotes: padding=same, mode=nearest. */
 bool nn_file_is_word(const char *name);
 
-/* Rules of initial values. */
-struct nn_init nn_file_init(struct nn_eval *e, const struct nn_value *v, int rank,
-                            const int64_t *dims, struct nn_init standard);
-
 /* Binds the arguments of a call to the parameters of a signature. NULL after a failure. */
 const struct nn_value *nn_bind(struct nn_eval *e, const char *what, const char *parameters,
                                const struct nn_value *args, const char *const *names, size_t count);

@@ -48,8 +48,8 @@ static struct nn_init from_rule(struct nn_eval *e, const struct nn_file_init *r,
     return nn_init_uniform((float)sqrt(6.0 / (in + out)));
 }
 
-struct nn_init nn_file_init(struct nn_eval *e, const struct nn_value *v, int rank,
-                            const int64_t *dims, struct nn_init standard)
+static struct nn_init initial_values(struct nn_eval *e, const struct nn_value *v, int rank,
+                                     const int64_t *dims, struct nn_init standard)
 {
     if (v->kind == NN_VALUE_NONE)
         return standard;
@@ -84,7 +84,8 @@ static void make_item(const struct nn_call *c, const char *name, enum nn_role ro
         }
     const struct nn_value *given = init < c->count ? &c->args[init] : &none;
     size_t before = nn_item_count(c->e->b);
-    nn_parameter(c->e->b, name, role, rank, dims, nn_file_init(c->e, given, rank, dims, standard));
+    nn_parameter(c->e->b, name, role, rank, dims,
+                 initial_values(c->e, given, rank, dims, standard));
     if (nn_eval_ok(c->e) && nn_item_count(c->e->b) == before)
         nn_eval_fail(c->e, "another module has a tensor '%s' of this name already", name);
 }
@@ -231,7 +232,7 @@ static void embedding_declare(const struct nn_call *c)
     int64_t dims[2] = {nn_int(c, 0, 1), nn_int(c, 1, 1)}, row = nn_int(c, 2, -1);
     static const struct nn_value none = {0};
     struct nn_init init =
-        nn_file_init(c->e, c->count > 3 ? &c->args[3] : &none, 2, dims, nn_init_normal(1));
+        initial_values(c->e, c->count > 3 ? &c->args[3] : &none, 2, dims, nn_init_normal(1));
     if (nn_given(c, 2) && (row < 0 || row >= dims[0]))
         nn_eval_fail(c->e, "Embedding: padding_idx %" PRId64 " of %" PRId64 " rows", row, dims[0]);
     if (nn_given(c, 2) && !nn_given(c, 3))

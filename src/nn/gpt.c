@@ -73,8 +73,8 @@ static tensor_id layer(struct nn_builder *b, const struct nn_lm *m, tensor_id x)
     return nn_add(b, x, nn_dropout(b, y, m->dropout));
 }
 
-size_t nn_gpt_build(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,
-                    struct nn_output *out)
+static size_t build_gpt(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,
+                        struct nn_output *out)
 {
     int64_t batch = nn_dim(b, in[0], 0), length = nn_dim(b, in[0], 1);
     int64_t vocabulary = m->vocabulary ? m->vocabulary : 50257;
@@ -122,7 +122,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
                     struct nn_output *out)
 {
     const struct nn_lm *m = (const void *)config->bytes;
-    return m->type == NN_LM_BERT ? nn_bert_build(b, m, in, out) : nn_gpt_build(b, m, in, out);
+    return m->type == NN_LM_BERT ? nn_bert_build(b, m, in, out) : build_gpt(b, m, in, out);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */

@@ -154,8 +154,6 @@ enum ebb_status nn_lm_check(const struct nn_config *config, struct ebb_error *er
 /* With normal weights. */
 tensor_id nn_lm_linear(struct nn_builder *b, const char *name, tensor_id x, int64_t out,
                        double deviation);
-size_t nn_gpt_build(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,
-                    struct nn_output *out);
 size_t nn_bert_build(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,
                      struct nn_output *out);
 size_t nn_bert_inputs(const struct nn_lm *m, int64_t batch, struct nn_port *ports);

@@ -78,9 +78,6 @@ struct onnx_row {
 enum ebb_status onnx_reader_message(struct onnx_reader *r, struct onnx_wire w,
                                     const struct onnx_row *rows, void *record,
                                     struct ebb_error *err);
-/* Room for one more; all in the arena, so that doubling wastes at most as much again. */
-enum ebb_status onnx_reader_grow(struct onnx_reader *r, void *array, size_t *capacity, size_t count,
-                                 size_t bytes, struct ebb_error *err);
 
 /* ---- computing --------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  *
  * An ONNX file is a protobuf message. It is read and written here by hand: varints and lengths, no
  * generated code. Weights stay where they lie in the mapped file (or in the files beside it that it
- * names); errors name the byte at which they were found. `onnx_run` computes a graph, or the parts of
+ * names); errors name the byte at which they were found. `onnx_eval_graph` computes a graph, or the parts of
  * it that depend on constants alone, one node after the other on the host, in double or 64-bit
  * integers: small and plain, not fast. Training goes through nn, which reads the same graphs.
  *

@@ -60,8 +60,9 @@ enum ebb_status onnx_reader_text(struct onnx_reader *r, const struct onnx_field 
     return EBB_OK;
 }
 
-enum ebb_status onnx_reader_grow(struct onnx_reader *r, void *array, size_t *capacity, size_t count,
-                                 size_t bytes, struct ebb_error *err)
+/* Room for one more; all in the arena, so that doubling wastes at most as much again. */
+static enum ebb_status grow_array(struct onnx_reader *r, void *array, size_t *capacity,
+                                  size_t count, size_t bytes, struct ebb_error *err)
 {
     void *old;
     if (count < *capacity)
@@ -92,10 +93,10 @@ static enum ebb_status value_of(struct reading *p, const char *name, uint32_t *v
     }
     if (!ebb_strmap_get(&p->values, name, strlen(name), &at)) {
         at = g->value_count;
-        EBB_TRY(onnx_reader_grow(&p->r, &p->made_by, &p->made_room, g->value_count,
-                                 sizeof *p->made_by, err));
-        EBB_TRY(onnx_reader_grow(&p->r, &g->values, &p->value_room, g->value_count,
-                                 sizeof *g->values, err));
+        EBB_TRY(
+            grow_array(&p->r, &p->made_by, &p->made_room, g->value_count, sizeof *p->made_by, err));
+        EBB_TRY(
+            grow_array(&p->r, &g->values, &p->value_room, g->value_count, sizeof *g->values, err));
         EBB_TRY(ebb_strmap_put(&p->values, name, strlen(name), at, err));
         p->made_by[at] = 0;
         g->values[g->value_count++] = name;
@@ -169,7 +170,7 @@ static float float_of(uint64_t bits)
 static enum ebb_status add(struct reading *p, struct list *l, const void *item, size_t bytes,
                            struct ebb_error *err)
 {
-    EBB_TRY(onnx_reader_grow(&p->r, &l->items, &l->room, l->count, bytes, err));
+    EBB_TRY(grow_array(&p->r, &l->items, &l->room, l->count, bytes, err));
     memcpy((char *)l->items + bytes * l->count++, item, bytes);
     return EBB_OK;
 }

@@ -210,7 +210,6 @@ struct ops_host {
 enum ebb_status ops_host_create(struct ops_host *host, const struct trace *trace, void *context,
                                 struct ebb_error *err);
 enum ebb_status ops_host_run(struct ops_host *host, struct ebb_error *err);
-enum ebb_status ops_host_run_op(struct ops_host *host, uint32_t op, struct ebb_error *err);
 void ops_host_destroy(struct ops_host *host);
 /* Bytes of a tensor of the trace. */
 void *ops_host_tensor(const struct ops_host *host, uint32_t trace_tensor);

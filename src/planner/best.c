@@ -1,4 +1,4 @@
-/* best.c - the portfolio (spec 14.3): keep everything if it fits; else seeds, search, bounds, and
+/* best.c - the portfolio: keep everything if it fits; else seeds, search, bounds, and
  * exact or partial programs.
  *
  * The table `stages` says what comes when:

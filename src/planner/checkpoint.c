@@ -1,5 +1,5 @@
 /* checkpoint.c - the strategies that fix a set of checkpoints: all, all_ap, last, Chen's sqrt(n)
- * and greedy (spec 5).
+ * and greedy.
  *
  * On a Checkmate graph the rows are built by the published rules, bit for bit, waste included
  * (checkpoints stay to the end). On any other trace the same idea is expressed with the lifetimes
@@ -227,8 +227,7 @@ static void greedy_set(struct planner_job *job, struct candidates *c, double b)
     }
 }
 
-/* b = A (1 + x), x from -1 in steps of 3/points, A = peak of sqrt(n) over all forward nodes
- * (spec 5.2). */
+/* b = A (1 + x), x from -1 in steps of 3/points, A = peak of sqrt(n) over all forward nodes. */
 static enum ebb_status greedy_sweep(struct planner_job *job, struct candidates *c,
                                     struct ebb_error *err)
 {

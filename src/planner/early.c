@@ -174,7 +174,7 @@ static enum ebb_status look_at_steps(struct early *e, struct looking *l, struct 
         memcpy(after, l->walk.tier_bytes, sizeof after);
         after[0] = l->walk.resident_bytes + l->walk.extra_bytes;
         for (int k = 0; k < DEVICE_TIERS; k++)
-            sums_add(&e->sums[k], i, i + 1, before[k] > after[k] ? before[k] : after[k]);
+            planner_sums_add(&e->sums[k], i, i + 1, before[k] > after[k] ? before[k] : after[k]);
         bool is_run = s->act == PLAN_RUN && !s->tier;
         e->clock[i + 1] = e->clock[i] + (is_run ? e->trace->ops[s->index].cost_ns : 0);
     }
@@ -210,13 +210,13 @@ static bool has_room(const struct early *e, int tier, size_t first, size_t end, 
     const struct sums *s = &e->sums[tier];
     if (bytes > e->tiers->bytes[tier])
         return false;
-    return sums_last_above(s, end, (int64_t)(e->tiers->bytes[tier] - bytes)) <= first;
+    return planner_sums_last_above(s, end, (int64_t)(e->tiers->bytes[tier] - bytes)) <= first;
 }
 
 static void put_send(struct early *e, struct copy *c, size_t at, uint64_t *link_free)
 {
     uint64_t now = e->clock[at];
-    sums_add(&e->sums[step_of(e, c)->tier], at, c->step, c->room);
+    planner_sums_add(&e->sums[step_of(e, c)->tier], at, c->step, c->room);
     c->at = (uint32_t)at;
     c->is_done = true;
     *link_free = (*link_free > now ? *link_free : now) + c->ns;
@@ -299,13 +299,13 @@ static void move_drops(struct early *e)
         if (most <= drop + 2 || c->end_ns <= e->clock[drop])
             continue;
         size_t at = step_at(e, c->end_ns - 1, most - 1) + 1;
-        at = sums_first_above(s, drop + 1, at < most ? at : most - 1,
-                              (int64_t)(e->budget - c->bytes));
+        at = planner_sums_first_above(s, drop + 1, at < most ? at : most - 1,
+                                      (int64_t)(e->budget - c->bytes));
         at = e->quiet[at];
         if (at <= drop + 1)
             continue;
         e->late[drop] = (uint32_t)at;
-        sums_add(&e->sums[0], drop + 1, at, c->bytes);
+        planner_sums_add(&e->sums[0], drop + 1, at, c->bytes);
     }
 }
 
@@ -334,14 +334,14 @@ static void move_fetches(struct early *e)
             least = e->late[least - 1];
         if (c->made && e->copies[c->made - 1].at > least)
             least = e->copies[c->made - 1].at;
-        size_t full = sums_last_above(s, c->place, (int64_t)(e->budget - c->bytes));
+        size_t full = planner_sums_last_above(s, c->place, (int64_t)(e->budget - c->bytes));
         least = full > least ? full : least;
         size_t at = step_at(e, start, c->place);
         at = e->quiet[at > least ? at : least];
         while (at < least) /* between the places of an op's results and the op nothing may move */
             at = next_quiet(e, at, c->place);
         c->at = (uint32_t)(at < c->place ? at : c->place);
-        sums_add(&e->sums[0], c->at, c->place, c->bytes);
+        planner_sums_add(&e->sums[0], c->at, c->place, c->bytes);
         next[tier] = e->clock[c->at] > start ? e->clock[c->at] : start;
     }
 }
@@ -508,8 +508,8 @@ static enum ebb_status move_copies(struct early *e, bool drops_late, const uint6
 {
     size_t n = e->plan.step_count + 1;
     for (int k = 0; k < DEVICE_TIERS; k++) {
-        sums_fini(&e->sums[k]);
-        EBB_TRY(sums_init(&e->sums[k], n, err));
+        planner_sums_fini(&e->sums[k]);
+        EBB_TRY(planner_sums_init(&e->sums[k], n, err));
     }
     e->copy_count = 0;
     memset(e->copy_of, 0, n * sizeof *e->copy_of);
@@ -517,7 +517,7 @@ static enum ebb_status move_copies(struct early *e, bool drops_late, const uint6
     EBB_TRY(look(e, err));
     e->budget = e->tiers->bytes[0];
     if (e->budget >= TRACE_MAX_BYTES)
-        e->budget = (uint64_t)sums_most(&e->sums[0]);
+        e->budget = (uint64_t)planner_sums_most(&e->sums[0]);
     if (clock)
         memcpy(e->clock, clock, n * sizeof *clock);
     move_sends(e);
@@ -579,7 +579,7 @@ enum ebb_status planner_early(const struct trace *trace, const struct plan *from
     enum ebb_status status = make(&e, from, drops_late, to, is_found, err);
     plan_fini(&e.plan);
     for (int k = 0; k < DEVICE_TIERS; k++)
-        sums_fini(&e.sums[k]);
+        planner_sums_fini(&e.sums[k]);
     ebb_free(e.clock);
     ebb_free(e.copies);
     ebb_free(e.copy_of);

@@ -74,7 +74,6 @@ enum ebb_status planner_floor_place(struct floor_play *w, uint32_t storage);
 enum ebb_status planner_floor_clear(struct floor_play *w, uint32_t storage);
 /* It is of no use any more, nor is its copy. */
 enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t storage);
-enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t storage);
 /* It was written: its copy is of an old version. A home stays, but what is there serves nobody. */
 enum ebb_status planner_floor_outdate(struct floor_play *w, uint32_t storage);
 /* Let go until `need` more bytes fit; *fits is false when nobody is left to go. */

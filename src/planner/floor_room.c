@@ -88,7 +88,7 @@ static enum ebb_status drop(struct floor_play *w, uint32_t s)
     return planner_floor_clear(w, s);
 }
 
-enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t s)
+static enum ebb_status forget_copy(struct floor_play *w, uint32_t s)
 {
     if (w->copy[s] == 0 || w->g->storages[s].home)
         return EBB_OK;
@@ -100,14 +100,14 @@ enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t s)
 enum ebb_status planner_floor_outdate(struct floor_play *w, uint32_t s)
 {
     if (!w->g->storages[s].home)
-        return planner_floor_forget(w, s);
+        return forget_copy(w, s);
     w->copy[s] = FLOOR_OUTDATED;
     return EBB_OK;
 }
 
 enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t s)
 {
-    EBB_TRY(planner_floor_forget(w, s));
+    EBB_TRY(forget_copy(w, s));
     return w->is_resident[s] ? drop(w, s) : EBB_OK;
 }
 

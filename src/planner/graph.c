@@ -77,7 +77,7 @@ static void add_edges(struct planner_graph *g)
 }
 
 /* Outputs for nobody are not made where the op can do without, as in planner `floor`. In graph
- * files every output counts (spec 4). */
+ * files every output counts. */
 static void mark_void(struct planner_graph *g)
 {
     for (uint32_t i = 0; i < g->item_count && !g->exact_bytes; i++) {

@@ -72,7 +72,7 @@ enum ebb_status planner_graph_create(const struct trace *trace, bool is_eager,
                                      struct planner_graph **graph, struct ebb_error *err);
 void planner_graph_destroy(struct planner_graph *graph);
 
-/* Forward nodes whose removal disconnects the forward graph (spec 1; source on node 0, sink on the
+/* Forward nodes whose removal disconnects the forward graph (source on node 0, sink on the
  * largest node); is_ap has node_count entries. Nodes without a forward edge are none. */
 enum ebb_status planner_graph_articulation(const struct planner_graph *graph, bool *is_ap,
                                            struct ebb_error *err);

@@ -1,5 +1,4 @@
-/* griewank.c - binomial checkpointing on chains and on the chain of articulation points (spec 5.3).
- */
+/* griewank.c - binomial checkpointing on chains and on the chain of articulation points. */
 #include "planner/job.h"
 
 #include <stdio.h>

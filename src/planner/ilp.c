@@ -1,5 +1,5 @@
-/* ilp.c - the published formulation as planners: the ILP itself and the two-phase LP rounding (spec
- * 6, 7).
+/* ilp.c - the published formulation (Jain et al. 2020) as planners: the ILP itself and the two-phase
+ * rounding of its relaxation.
  *
  * They are here for comparison: `best` solves the same problem with a tighter model. */
 #include "planner/job.h"

@@ -1,4 +1,4 @@
-/* joint.c - recomputation and copies together (POET's problem, spec 12.5) on the conservation model.
+/* joint.c - recomputation and copies together (POET's problem) on the conservation model.
  *
  * The model has one node per stage and links that carry one copy after the other (model_links.c); so
  * it is for small graphs. It begins with what planner unified finds. Its answer becomes a plan whose

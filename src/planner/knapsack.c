@@ -1,4 +1,4 @@
-/* knapsack.c - PyTorch's activation memory budget as a planner (spec 12.4).
+/* knapsack.c - PyTorch's activation memory budget as a planner.
  *
  * Items are forward outputs that the backward pass reads; value = what it costs to run their op
  * again, weight = bytes; 0/1 knapsack by dynamic programming over 10,000 units. What is not chosen

@@ -73,7 +73,7 @@ enum ebb_status planner_mip_solve(const struct planner_mip *mip,
                                   const struct planner_mip_options *options,
                                   struct planner_mip_result *result, struct ebb_error *err);
 
-/* What the child runs: cbc.c or absent.c. x has room for col_count values. */
+/* What the child runs (mip_cbc.c). x has room for col_count values. */
 void planner_mip_solve_here(const struct planner_mip *mip,
                             const struct planner_mip_options *options,
                             struct planner_mip_result *result);

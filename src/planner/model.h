@@ -1,5 +1,5 @@
 /* model.h - the conservation ("flow") model of a planner graph, over groups of stages (private to
- * planner; spec 14.1-14.2).
+ * planner).
  *
  * A *group* is a run of consecutive nodes that are first run in it, in order; before them the group
  * may run earlier nodes again. One node per group is the full model (every schedule of the

@@ -1,5 +1,4 @@
-/* published.c - columns and rows of the published ILP, constraint by constraint (numbers as in spec
- * 6). */
+/* published.c - columns and rows of the published ILP, constraint by constraint. */
 #include "planner/published.h"
 
 bool planner_published_applies(const struct planner_graph *graph)

@@ -1,4 +1,4 @@
-/* published.h - the published ILP (spec 6), kept for comparison (private to planner).
+/* published.h - the published ILP, kept for comparison (private to planner).
  *
  * R, S, FREE over all T x T stages, hazards two-sided. Needs item i = node i (one output per node);
  * workspace counts at the slot. */

@@ -1,5 +1,5 @@
 /* rotor.c - the exact dynamic program of Beaumont et al. for chains with persistent checkpoints
- * (spec 12.2), on chains and on the chain of articulation points.
+ * (2019), on chains and on the chain of articulation points.
  *
  * Block l = the forward nodes after articulation point l-1 up to point l; the loss is block L.
  * Sizes in slots of budget/500. opt(m, a, b): least time to run blocks a..b forward and backward

@@ -1,4 +1,4 @@
-/* sched.c - the exact evaluator of spec 3 and 4, in integers.
+/* sched.c - the exact evaluator of schedules, in integers.
  *
  * Stage t: (1) node t runs; so does the maker of every item that row t+1 keeps and row t does not;
  * so does the maker of every input of these that row t does not keep. (2) In node order: outputs

@@ -1,7 +1,7 @@
 /* sched.h - a schedule as rows of bits, and its exact integer evaluation (private to planner).
  *
  * Row t of `keep` says which items lie in memory when stage t begins (S of the published model);
- * row T is the keep set. What runs in stage t follows from rows t and t+1 alone (spec 3), so a
+ * row T is the keep set. What runs in stage t follows from rows t and t+1 alone (sched.c), so a
  * change of some rows is evaluated by those stages. */
 #ifndef EBB_PLANNER_SCHED_H
 #define EBB_PLANNER_SCHED_H

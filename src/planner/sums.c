@@ -3,7 +3,7 @@
 
 #include "base/heap.h"
 
-enum ebb_status sums_init(struct sums *s, size_t count, struct ebb_error *err)
+enum ebb_status planner_sums_init(struct sums *s, size_t count, struct ebb_error *err)
 {
     s->leaves = 1;
     while (s->leaves < count)
@@ -12,7 +12,7 @@ enum ebb_status sums_init(struct sums *s, size_t count, struct ebb_error *err)
     return ebb_new(&s->add, 2 * s->leaves, sizeof *s->add, err);
 }
 
-void sums_fini(struct sums *s)
+void planner_sums_fini(struct sums *s)
 {
     ebb_free(s->most);
     ebb_free(s->add);
@@ -35,7 +35,7 @@ static void sums_add_in(struct sums *s, size_t node, size_t from, size_t to, siz
     s->most[node] = s->add[node] + (a > b ? a : b);
 }
 
-void sums_add(struct sums *s, size_t first, size_t end, uint64_t value)
+void planner_sums_add(struct sums *s, size_t first, size_t end, uint64_t value)
 {
     if (first < end)
         sums_add_in(s, 1, 0, s->leaves, first, end, (int64_t)value);
@@ -67,17 +67,17 @@ static size_t first_above(const struct sums *s, size_t node, size_t from, size_t
     return found < end ? found : first_above(s, 2 * node + 1, middle, to, first, end, limit);
 }
 
-size_t sums_last_above(const struct sums *s, size_t end, int64_t limit)
+size_t planner_sums_last_above(const struct sums *s, size_t end, int64_t limit)
 {
     return last_above(s, 1, 0, s->leaves, end, limit);
 }
 
-size_t sums_first_above(const struct sums *s, size_t first, size_t end, int64_t limit)
+size_t planner_sums_first_above(const struct sums *s, size_t first, size_t end, int64_t limit)
 {
     return first_above(s, 1, 0, s->leaves, first, end, limit);
 }
 
-int64_t sums_most(const struct sums *s)
+int64_t planner_sums_most(const struct sums *s)
 {
     return s->most[1];
 }

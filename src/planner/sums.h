@@ -13,13 +13,13 @@ struct sums {
     size_t leaves;
 };
 
-enum ebb_status sums_init(struct sums *sums, size_t count, struct ebb_error *err);
-void sums_fini(struct sums *sums);
-void sums_add(struct sums *sums, size_t first, size_t end, uint64_t value);
-int64_t sums_most(const struct sums *sums);
+enum ebb_status planner_sums_init(struct sums *sums, size_t count, struct ebb_error *err);
+void planner_sums_fini(struct sums *sums);
+void planner_sums_add(struct sums *sums, size_t first, size_t end, uint64_t value);
+int64_t planner_sums_most(const struct sums *sums);
 /* 1 + the last step before `end` whose sum is above the limit; 0: none is. */
-size_t sums_last_above(const struct sums *sums, size_t end, int64_t limit);
+size_t planner_sums_last_above(const struct sums *sums, size_t end, int64_t limit);
 /* The first step of first <= step < end whose sum is above the limit; `end`: none is. */
-size_t sums_first_above(const struct sums *sums, size_t first, size_t end, int64_t limit);
+size_t planner_sums_first_above(const struct sums *sums, size_t first, size_t end, int64_t limit);
 
 #endif

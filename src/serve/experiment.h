@@ -15,6 +15,5 @@ enum ebb_status serve_read_state(struct serve_rest *r, enum exp_state *state);
 enum ebb_status serve_change_state(struct serve_rest *r, enum exp_state from, enum exp_state to);
 /* 409 and `what` unless it has ended. */
 enum ebb_status serve_need_ended(struct serve_rest *r, enum exp_state state, const char *what);
-enum ebb_status serve_set_archived(struct serve_rest *r, enum exp_state state, bool is_archived);
 
 #endif

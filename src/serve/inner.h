@@ -1,6 +1,6 @@
 /* inner.h - the front from inside: connections, the listener, who may. Private to serve.
  *
- * Owned by the master's thread, all of it; apart.h has the only threads there are. */
+ * Owned by the master's thread, all of it; apart.c has the only threads there are. */
 #ifndef EBB_SERVE_INNER_H
 #define EBB_SERVE_INNER_H
 

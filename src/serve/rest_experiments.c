@@ -219,7 +219,7 @@ enum ebb_status serve_need_ended(struct serve_rest *r, enum exp_state state, con
                                                     (long long)r->id, exp_state_name(state), what);
 }
 
-enum ebb_status serve_set_archived(struct serve_rest *r, enum exp_state state, bool is_archived)
+static enum ebb_status set_archived(struct serve_rest *r, enum exp_state state, bool is_archived)
 {
     struct exp_db_experiment_told told;
     EBB_TRY(serve_need_ended(r, state, "only ended ones are archived"));
@@ -263,7 +263,7 @@ static enum ebb_status act(struct serve_rest *r)
     else if (strcmp(r->name, "kill") == 0)
         EBB_TRY(kill(r));
     else if (strcmp(r->name, "archive") == 0 || strcmp(r->name, "unarchive") == 0)
-        EBB_TRY(serve_set_archived(r, state, r->name[0] == 'a'));
+        EBB_TRY(set_archived(r, state, r->name[0] == 'a'));
     else if (strcmp(r->name, "gc") == 0)
         EBB_TRY(collect(r, state));
     else

@@ -1,5 +1,5 @@
 /* submit.c - POST /experiments: a file is checked as a whole; nothing is created unless all of it
- * can be run (ruling 24). Also the simulation of a search. */
+ * can be run (exp/config/unbuilt.c). Also the simulation of a search. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* simrd.h - rules simrd: the published simulator (spec/dtr.md 2-4), decision for decision.
+/* simrd.h - rules simrd: the published simulator, decision for decision.
  *
  * Bytes are counted, not placed; views are replayed; an op's outputs are all made again; what is
  * dead goes at once, never, or by the published V1 runtime ("banishing"). It exists to reproduce

@@ -1,5 +1,5 @@
 /* figure.c - overhead versus memory budget for several networks, in stages that can be run one by
- * one (spec 10, the comparison of DTR with Checkmate).
+ * one (the comparison of DTR with Checkmate).
  *
  *   baselines  every strategy over its parameters, `best` with its bound: DIR/NAME.baselines.csv
  *   simrd      the online policies at the budgets of `best`, by the published rules:

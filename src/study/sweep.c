@@ -1,4 +1,4 @@
-/* sweep.c - overhead versus memory, as in the published comparison (spec 10).
+/* sweep.c - overhead versus memory, as in the published comparison.
  *
  * Stage 1 the strategies with fixed checkpoints, over their own parameters; stage 2 the planner at
  * global points; stage 3 at local points around the least memory reached; the online policies at

@@ -1,4 +1,4 @@
-/* dtr_read.c - a DTR log into a trace (spec/dtr.md 6), command for command.
+/* dtr_read.c - a DTR log into a trace (docs/formats/trace.md), command for command.
  *
  * State: a map name -> tensor in order of insertion (a rebound name keeps its place) and a handle
  * count per tensor. A CALL waits for the MEMORY and ALIAS lines of its results, a CONSTANT for its

@@ -1,5 +1,5 @@
-/* dtr_write.c - a trace as a DTR log (spec/dtr.md 6) that reads back as the same program wherever
- * the format can say it.
+/* dtr_write.c - a trace as a DTR log (docs/formats/trace.md) that reads back as the same program
+ * wherever the format can say it.
  *
  * Every handle is a name x<counter>. The reader pins, at the end, one tensor per name in order of
  * the names' insertion; which name stands where depends on whether a value came by a new name

@@ -1,8 +1,8 @@
-/* graph_read.c - a training graph in Checkmate's sense (JSON, spec/planners.md 1) into a trace.
+/* graph_read.c - a training graph in Checkmate's sense (docs/formats/trace.md) into a trace.
  *
  * One op per node, one fresh output each; the node order is the execution order. An output is
  * released right after its last reader, or at once when nothing reads it: exactly when the
- * evaluator of schedules frees it (spec/planners.md 4), so nothing is pinned. Weights and their
+ * evaluator of schedules frees it (planner/sched.c), so nothing is pinned. Weights and their
  * gradients are outside the budget: graph_fixed_bytes. */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
-/* stats.c - what an unlimited machine needs for a trace: the denominators of ratios and overheads
- * (spec/dtr.md 7.1).
+/* stats.c - what an unlimited machine needs for a trace: the denominators of ratios and overheads.
  *
  * Plain reference counting per storage, leaves included: a storage dies the moment its last handle
  * goes. The workspace of an op (0 in logs) is live while the op runs. */

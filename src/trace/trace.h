@@ -238,7 +238,7 @@ enum ebb_status trace_check(const struct trace *trace, struct ebb_error *err);
 struct ebb_hash128 trace_signature(const struct trace *trace);
 const char *trace_label(const struct trace *trace, const struct trace_op *op);
 
-/* Denominators and limits (spec/dtr.md 7.1), by plain reference counting: every storage, leaves
+/* Denominators and limits, by plain reference counting: every storage, leaves
  * included, is freed the moment its last handle goes. Workspace (none in logs) counts while its op
  * runs. */
 struct trace_stats {
@@ -284,7 +284,7 @@ enum ebb_status trace_hoist_updates(const struct trace *trace, struct trace **ho
 
 /* ---- synthetic traces ------------------------------------------------------------------------ */
 
-/* The unit chain of spec/dtr.md 7.6 (no pins at the end). */
+/* The unit chain of the DTR paper (no pins at the end). */
 enum ebb_status trace_make_linear(uint32_t n, struct trace **trace, struct ebb_error *err);
 
 /* Options of `ebb trace make`; unused ones are ignored by a shape and refused by the command. A

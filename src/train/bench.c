@@ -54,7 +54,7 @@ static const struct train_bench_row table[] = {
      .tell_every = 16,
      .sampler_drop_last = true,
      .eps = "1e-6",
-     /* f^-1/8 of the classes' frequencies (spec 1.6), divided by the number of pixels */
+     /* f^-1/8 of the classes' frequencies, divided by the number of pixels */
      .loss = "{name: cross_entropy, weight: [1.0017299, 2.6146112, 1.7164197], "
              "divide_by: elements}"},
     {.name = "cosmoflow",

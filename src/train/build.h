@@ -42,13 +42,9 @@ enum ebb_status train_build_losses(struct train_build *x, struct ebb_error *err)
 enum ebb_status train_build_trained(struct train_build *x, struct ebb_error *err);
 enum ebb_status train_build_backward(struct train_build *x, struct ebb_error *err);
 const struct nn_item *train_build_item(const struct train_build *x, size_t u); /* of unit u */
-tensor_id train_build_scalars(struct train_build *x, const char *name);        /* a leaf */
 /* The update of unit u: of its weights, then of its states. */
 void train_build_update(struct train_build *x, size_t u, tensor_id weights, tensor_id rest,
                         const tensor_id *states, tensor_id *out);
-/* Of elements `first` and on, as many as the states have. */
-void train_build_update_range(struct train_build *x, size_t u, tensor_id weights, tensor_id rest,
-                              int64_t first, const tensor_id *states, tensor_id *out);
 /* A plain program, from forward pass to trace (model.c). */
 enum ebb_status train_build_plain(struct train_build *x, struct ebb_error *err);
 

@@ -54,7 +54,7 @@ static bool is_reordered(const struct nn_port *port, int64_t batch, const struct
     return wants == has && memcmp(want, have, (size_t)has * sizeof *have) != 0;
 }
 
-bool train_port_fits(const struct nn_port *port, int64_t batch, const struct data_field *f)
+static bool port_fits(const struct nn_port *port, int64_t batch, const struct data_field *f)
 {
     int64_t count = tensor_count(&port->view);
     if (count != batch * field_count(f) || is_reordered(port, batch, f))
@@ -116,7 +116,7 @@ static int find_named(const struct matching *m, const struct nn_port *port)
 static int find_fitting(const struct matching *m, const struct nn_port *port, size_t first)
 {
     for (size_t f = first; f < m->info->field_count; f++)
-        if (!m->is_used[f] && train_port_fits(port, m->batch, &m->info->fields[f]))
+        if (!m->is_used[f] && port_fits(port, m->batch, &m->info->fields[f]))
             return (int)f;
     return first < m->info->field_count && !m->is_used[first] ? (int)first : -1;
 }
@@ -131,7 +131,7 @@ static enum ebb_status match(struct matching *m, const struct nn_port *ports, si
 {
     for (size_t i = 0; i < count; i++) {
         fields[i] = wants_data(&ports[i]) ? find_named(m, &ports[i]) : -1;
-        if (fields[i] >= 0 && !train_port_fits(&ports[i], m->batch, &m->info->fields[fields[i]]))
+        if (fields[i] >= 0 && !port_fits(&ports[i], m->batch, &m->info->fields[fields[i]]))
             fields[i] = -1; /* the name says one thing, the size another */
         if (fields[i] >= 0)
             m->is_used[fields[i]] = true;
@@ -140,7 +140,7 @@ static enum ebb_status match(struct matching *m, const struct nn_port *ports, si
         if (!wants_data(&ports[i]) || fields[i] >= 0)
             continue;
         fields[i] = find_fitting(m, &ports[i], first);
-        if (fields[i] < 0 || !train_port_fits(&ports[i], m->batch, &m->info->fields[fields[i]]))
+        if (fields[i] < 0 || !port_fits(&ports[i], m->batch, &m->info->fields[fields[i]]))
             return mismatch(&ports[i], m->batch, m->info, fields[i], err);
         m->is_used[fields[i]] = true;
     }

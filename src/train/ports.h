@@ -10,7 +10,6 @@ bool train_ports_want_data(const struct train_step *step);
 enum ebb_status train_ports_match(const struct train_step *step, const struct data_info *info,
                                   int inputs[NN_PORTS], int targets[NN_PORTS],
                                   struct ebb_error *err);
-bool train_port_fits(const struct nn_port *port, int64_t batch, const struct data_field *f);
 /* Bytes of a batch to where the step reads them, large ones by several threads. */
 void train_port_fill(const struct nn_port *port, const struct data_field *f, const void *from,
                      void *to, uint64_t bytes, int threads);

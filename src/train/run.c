@@ -257,7 +257,8 @@ static enum ebb_status rate_of(const struct train_trial *t, double base,
     return EBB_OK;
 }
 
-enum ebb_status train_rate(const struct train_trial *t, double *rate, struct ebb_error *err)
+/* The rate of the next update. */
+static enum ebb_status next_rate(const struct train_trial *t, double *rate, struct ebb_error *err)
 {
     return rate_of(t, t->config.optim.lr, t->schedule, rate, err);
 }
@@ -302,7 +303,7 @@ static enum ebb_status begin_update(struct train_trial *t, struct train_pass *pa
     struct optim_config optim = c->optim;
     struct optim_count next = t->count;
     double momentum;
-    EBB_TRY(train_rate(t, rate, err));
+    EBB_TRY(next_rate(t, rate, err));
     if (t->schedule && optim_schedule_momentum(t->schedule, schedule_step(t), &momentum))
         optim_set_momentum(&optim, momentum);
     for (size_t g = 0; g <= c->group_count; g++) {
@@ -399,7 +400,7 @@ static enum ebb_status run_micro(struct train_trial *t, const struct train_step 
     struct train_pass pass = {.trial = t, .step = step, .number = t->batches};
     struct exec_report report = {0};
     train_pass_accumulates(&pass);
-    EBB_TRY(train_rate(t, &batch->rate, err));
+    EBB_TRY(next_rate(t, &batch->rate, err));
     EBB_TRY(train_pass_run(&pass, &report, err));
     add_report(t, &report);
     batch->loss = pass.loss;

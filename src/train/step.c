@@ -26,7 +26,8 @@ static uint64_t view_bytes(const struct tensor_view *view)
     return (uint64_t)tensor_count(view) * tensor_dtype_bytes((enum tensor_dtype)view->dtype);
 }
 
-size_t train_state_count(const struct train_config *config)
+/* States of a trained item: those of the optimizer and, with opt.ema, the average of its weights. */
+static size_t state_count(const struct train_config *config)
 {
     return optim_state_count(&config->optim) + (config->ema > 0);
 }
@@ -171,7 +172,7 @@ enum ebb_status train_build_trained(struct train_build *x, struct ebb_error *err
 /* The persistent leaves, in the order every program has. Items were made by the model. */
 static enum ebb_status declare(struct train_build *x, struct ebb_error *err)
 {
-    size_t items = nn_item_count(&x->b), states = train_state_count(x->o->config);
+    size_t items = nn_item_count(&x->b), states = state_count(x->o->config);
     size_t most = items * (3 + states) + 1;
     x->step->slots = ebb_arena_calloc(x->arena, most, sizeof *x->step->slots);
     x->leaves = ebb_arena_calloc(x->arena, most, sizeof *x->leaves);
@@ -226,7 +227,7 @@ static size_t item_slot(const struct train_build *x, size_t i)
 
 static size_t state_slot(const struct train_build *x, size_t i, size_t k)
 {
-    return nn_item_count(&x->b) + i * train_state_count(x->o->config) + k;
+    return nn_item_count(&x->b) + i * state_count(x->o->config) + k;
 }
 
 static size_t gradient_slot(const struct train_build *x, size_t i)
@@ -421,7 +422,7 @@ static void answers(struct train_build *x)
 
 /* ---- backward and update -------------------------------------------------------------------- */
 
-tensor_id train_build_scalars(struct train_build *x, const char *name)
+static tensor_id scalars_leaf(struct train_build *x, const char *name)
 {
     return tensor_leaf(x->s, TENSOR_F32, 1, (int64_t[]){OPS_UPDATE_SCALARS}, name);
 }
@@ -444,7 +445,7 @@ enum ebb_status train_build_backward(struct train_build *x, struct ebb_error *er
     x->forward_end = tensor_node_count(x->s);
     EBB_TRY(grad_backward(x->s, &loss, NULL, 1, wanted, x->unit_count, x->gradients, err));
     if (x->o->is_plain && x->step->kind == TRAIN_STEP)
-        x->scalars[0] = train_build_scalars(x, "scalars");
+        x->scalars[0] = scalars_leaf(x, "scalars");
     tensor_set_phase(x->s, TRACE_UPDATE);
     return tensor_status(x->s, err);
 }
@@ -531,14 +532,9 @@ static size_t group_of(const struct train_config *c, const char *name)
     return 0;
 }
 
-void train_build_update(struct train_build *x, size_t u, tensor_id weights, tensor_id rest,
-                        const tensor_id *states, tensor_id *out)
-{
-    train_build_update_range(x, u, weights, rest, -1, states, out);
-}
-
-void train_build_update_range(struct train_build *x, size_t u, tensor_id weights, tensor_id rest,
-                              int64_t first, const tensor_id *states, tensor_id *out)
+/* Of elements `first` and on, as many as the states have; -1: of all. */
+static void update_range(struct train_build *x, size_t u, tensor_id weights, tensor_id rest,
+                         int64_t first, const tensor_id *states, tensor_id *out)
 {
     const struct optim_config *optim = &x->o->config->optim;
     const struct nn_item *item = train_build_item(x, u);
@@ -557,6 +553,12 @@ void train_build_update_range(struct train_build *x, size_t u, tensor_id weights
         ops_update_split(x->s, optim->kind, flags, scalars, g, weights, rest, states, count, out);
     else
         ops_update(x->s, optim->kind, flags, scalars, g, weights, states, count, out);
+}
+
+void train_build_update(struct train_build *x, size_t u, tensor_id weights, tensor_id rest,
+                        const tensor_id *states, tensor_id *out)
+{
+    update_range(x, u, weights, rest, -1, states, out);
 }
 
 /* average -= (1 - ema) (average - weights): the plain update, with that difference as gradient. */
@@ -581,9 +583,8 @@ static void update_pieces(struct train_build *x, size_t u, tensor_id *out)
         tensor_id old[OPS_UPDATE_STATES] = {0};
         for (size_t k = 0; k < states; k++)
             old[k] = x->piece_leaves[first + k][r];
-        train_build_update_range(x, u, out[0], rest ? out[1] : TENSOR_NONE,
-                                 (int64_t)(r * x->step->slots[first].piece_bytes / sizeof(float)),
-                                 old, out);
+        update_range(x, u, out[0], rest ? out[1] : TENSOR_NONE,
+                     (int64_t)(r * x->step->slots[first].piece_bytes / sizeof(float)), old, out);
         for (size_t k = 0; k < states; k++)
             x->pieces[first + k][r] = out[weights + k];
     }
@@ -766,15 +767,15 @@ enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_ste
     EBB_TRY(tensor_session_create(&x.s, options->backend, err));
     if (!options->is_plain) {
         x.counter = tensor_leaf(x.s, TENSOR_I64, 1, &one, "step");
-        x.scalars[0] = train_build_scalars(&x, "step_scalars");
-        x.bare[0] = train_build_scalars(&x, "step_scalars_without_decay");
+        x.scalars[0] = scalars_leaf(&x, "step_scalars");
+        x.bare[0] = scalars_leaf(&x, "step_scalars_without_decay");
         for (size_t g = 1; g <= options->config->group_count; g++) {
-            x.scalars[g] = train_build_scalars(&x, "group_scalars");
-            x.bare[g] = train_build_scalars(&x, "group_scalars_without_decay");
+            x.scalars[g] = scalars_leaf(&x, "group_scalars");
+            x.bare[g] = scalars_leaf(&x, "group_scalars_without_decay");
         }
     }
     if (!options->is_plain && options->config->ema > 0)
-        x.average = train_build_scalars(&x, "average_scalars");
+        x.average = scalars_leaf(&x, "average_scalars");
     if (options->is_scaled)
         x.scale = tensor_leaf(x.s, TENSOR_F32, 1, &one, "loss_scale");
     struct nn_mode mode = {.is_training =

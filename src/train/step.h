@@ -95,8 +95,6 @@ struct train_step_options {
 enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_step_options *options,
                                  struct train_step *step, struct ebb_error *err);
 
-/* States of a trained item: those of the optimizer and, with opt.ema, the average of its weights. */
-size_t train_state_count(const struct train_config *config);
 bool train_slot_is_average(const struct train_config *config, const struct train_slot *slot);
 
 /* ---- losses (loss.c) ---- */

@@ -147,7 +147,7 @@ struct train_source {
     uint64_t seed;
 };
 
-/* A copy with every ${name} replaced (ruling: a scalar that is exactly ${name} takes the typed
+/* A copy with every ${name} replaced (a scalar that is exactly ${name} takes the typed
  * value, inside a longer string it is text, $${ is a plain ${). Positions stay. Unknown names are
  * left as they are; with a reading, a node with one is marked bad in it, and lists that hold one.
  * NULL when memory is out. */

@@ -641,7 +641,8 @@ const struct trace *train_trial_trace(const struct train_trial *t)
     return train_program_trace(t->main.program);
 }
 
-uint64_t train_anonymous_bytes(void)
+/* Anonymous memory of this process; 0: unknown. */
+static uint64_t anonymous_bytes(void)
 {
     char line[256];
     unsigned long long kib = 0;
@@ -767,7 +768,7 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
         tell_sight(t, state);
     state->device_reserve_bytes = train_engine_reserved(t->engine);
     state->device_beside_bytes = train_engine_beside(t->engine);
-    uint64_t anonymous = train_anonymous_bytes(), planned = train_engine_accounted(t->engine);
+    uint64_t anonymous = anonymous_bytes(), planned = train_engine_accounted(t->engine);
     state->reserve_bytes = anonymous > planned ? anonymous - planned : 0;
 }
 

@@ -162,8 +162,6 @@ enum ebb_status train_slot_write_part(struct train_trial *trial, size_t slot, ui
 /* With opt.ema: the averages begin as the weights are; weights and averages change places. */
 enum ebb_status train_begin_averages(struct train_trial *trial, struct ebb_error *err);
 enum ebb_status train_swap_averages(struct train_trial *trial, struct ebb_error *err);
-/* The rate of the next update. */
-enum ebb_status train_rate(const struct train_trial *trial, double *rate, struct ebb_error *err);
 enum ebb_status train_tell_metric(struct train_trial *trial, double metric, struct ebb_error *err);
 /* Kept gradients begin at zero. */
 enum ebb_status train_clear_gradients(struct train_trial *trial, struct ebb_error *err);
@@ -177,7 +175,5 @@ uint64_t train_machine_bytes(uint64_t known); /* 0: not known, then what is inst
 struct train_engine_options train_engine_asked(const struct train_config *config);
 /* Bytes that plans, tiers and buffers have. */
 uint64_t train_accounted_bytes(const struct train_trial *trial);
-/* Anonymous memory of this process; 0: unknown. */
-uint64_t train_anonymous_bytes(void);
 
 #endif

@@ -51,7 +51,7 @@ TEST(resnet__becomes_the_same_configuration_as_an_experiment)
     CHECK(bench.config.drops_leftover);
 }
 
-/* The table of spec 1.3. */
+/* The published table. */
 TEST(batches__are_those_of_the_contract)
 {
     static const struct {

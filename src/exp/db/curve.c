@@ -69,7 +69,7 @@ static enum ebb_status load(struct exp_db *db, int64_t trial, struct curve *c,
 
 /* ---- points ---- */
 
-/* NaN is kept as the worst that there is (spec 5.3): it must not stand for the greatest. */
+/* NaN is kept as the worst that there is: it must not stand for the greatest. */
 static bool is_number(double value)
 {
     return value < DBL_MAX;

@@ -142,6 +142,17 @@ static enum ebb_status log_event(struct exp_master *m, struct exp_experiment *e,
     return status;
 }
 
+static enum ebb_status fail_experiment(struct exp_master *m, struct exp_experiment *e,
+                                       const char *why, struct ebb_error *err)
+{
+    if (why != e->error)
+        EBB_TRY(exp_text_set(&e->error, why, err));
+    ebb_log(m->options.log, EBB_LOG_ERROR, "experiment %lld: %s", (long long)e->id, e->error);
+    if (e->state == EXP_STOPPING_ERROR || exp_state_is_ended(e->state))
+        return EBB_OK;
+    return exp_experiment_set_state(m, e, EXP_STOPPING_ERROR, err);
+}
+
 /* Do what the search asked for. Not for replays: state changes have happened then. */
 static enum ebb_status apply_ops(struct exp_master *m, struct exp_experiment *e,
                                  struct ebb_error *err)
@@ -150,14 +161,14 @@ static enum ebb_status apply_ops(struct exp_master *m, struct exp_experiment *e,
         const struct exp_op *op = &e->ops.items[i];
         if (op->kind == EXP_OP_SHUTDOWN) {
             if (op->is_failure)
-                return exp_experiment_fail(m, e, e->error != NULL ? e->error : "no trial completed",
-                                           err);
+                return fail_experiment(m, e, e->error != NULL ? e->error : "no trial completed",
+                                       err);
             return exp_experiment_set_state(m, e, EXP_STOPPING_COMPLETED, err);
         }
         struct ebb_error why;
         enum ebb_status status = apply_one(m, e, op, &why);
         if (status == EBB_EINPUT)
-            return exp_experiment_fail(m, e, why.message, err);
+            return fail_experiment(m, e, why.message, err);
         if (status != EBB_OK) {
             *err = why;
             return status;
@@ -176,7 +187,7 @@ enum ebb_status exp_experiment_feed(struct exp_master *m, struct exp_experiment 
     exp_ops_clear(&e->ops);
     enum ebb_status status = exp_search_event(e->search, event, &e->ops, &why);
     if (status == EBB_EINPUT || status == EBB_EINTERNAL)
-        return exp_experiment_fail(m, e, why.message, err);
+        return fail_experiment(m, e, why.message, err);
     if (status != EBB_OK) {
         *err = why;
         return status;
@@ -231,17 +242,6 @@ enum ebb_status exp_experiment_set_state(struct exp_master *m, struct exp_experi
         exp_trial_update_task(m, e->trials[i]);
     }
     return EBB_OK;
-}
-
-enum ebb_status exp_experiment_fail(struct exp_master *m, struct exp_experiment *e, const char *why,
-                                    struct ebb_error *err)
-{
-    if (why != e->error)
-        EBB_TRY(exp_text_set(&e->error, why, err));
-    ebb_log(m->options.log, EBB_LOG_ERROR, "experiment %lld: %s", (long long)e->id, e->error);
-    if (e->state == EXP_STOPPING_ERROR || exp_state_is_ended(e->state))
-        return EBB_OK;
-    return exp_experiment_set_state(m, e, EXP_STOPPING_ERROR, err);
 }
 
 enum ebb_status exp_experiment_kill(struct exp_master *m, struct exp_experiment *e,
@@ -558,7 +558,7 @@ enum ebb_status exp_experiment_load(struct exp_master *m, int64_t id, bool is_ne
     struct ebb_error why;
     status = begin_search(m, e, is_new, &why);
     if (status == EBB_EINPUT || status == EBB_EINTERNAL)
-        return exp_experiment_fail(m, e, why.message, err);
+        return fail_experiment(m, e, why.message, err);
     if (status != EBB_OK)
         *err = why;
     return status;

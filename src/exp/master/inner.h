@@ -310,8 +310,6 @@ enum ebb_status exp_experiment_kill(struct exp_master *m, struct exp_experiment 
  * object goes at the end of the turn). */
 enum ebb_status exp_experiment_settle(struct exp_master *m, struct exp_experiment *e,
                                       struct ebb_error *err);
-enum ebb_status exp_experiment_fail(struct exp_master *m, struct exp_experiment *e, const char *why,
-                                    struct ebb_error *err);
 
 /* ---- trial.c ---- */
 /* Is it to be among the tasks? Puts it there or takes it out. */

@@ -303,7 +303,8 @@ static enum ebb_status finish(struct exp_master *m, struct ebb_error *err)
     return EBB_OK;
 }
 
-int exp_master_wait_ms(const struct exp_master *m)
+/* How long a turn may wait without missing what is due by the clock. */
+static int next_wait_ms(const struct exp_master *m)
 {
     if (m->wants_turn)
         return 0;
@@ -372,7 +373,7 @@ void exp_master_turn(struct exp_master *m, int timeout_ms)
 {
     struct ebb_error why;
     m->turns++;
-    int wait = exp_master_wait_ms(m);
+    int wait = next_wait_ms(m);
     if (timeout_ms < 0 || timeout_ms > wait)
         timeout_ms = wait;
     if (m->is_stalled) {

@@ -79,7 +79,7 @@ struct exp_master_options {
                                   <state>/checkpoints */
     enum exp_sched_kind sched_kind;
     enum exp_sched_fit sched_fit;
-    exp_section_check check_section; /* ruling 17: keys of ebb's own sections */
+    exp_section_check check_section; /* keys of ebb's own sections */
     void *check_context;
     int64_t log_bytes_max; /* of a trial's output that is kept; 0 = 16 MiB */
     int64_t heartbeat_ms;  /* without a sign for this long during a workload: dead; 0 = 60 s */
@@ -110,9 +110,6 @@ enum ebb_status exp_master_open(const struct exp_master_options *options,
  * commit, act. Failures of trials, requests and of writing are handled inside (M2, M3): a turn
  * always leaves a master that can make the next one. */
 void exp_master_turn(struct exp_master *master, int timeout_ms);
-
-/* How long a turn may wait without missing what is due by the clock. */
-int exp_master_wait_ms(const struct exp_master *master);
 
 /* ---- the front: whoever takes requests ----
  *

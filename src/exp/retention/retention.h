@@ -1,5 +1,4 @@
-/* retention.h - which checkpoints of an experiment may go (specification 12). A pure function of
- * the list. */
+/* retention.h - which checkpoints of an experiment may go. A pure function of the list. */
 #ifndef EBB_EXP_RETENTION_RETENTION_H
 #define EBB_EXP_RETENTION_RETENTION_H
 

@@ -1,4 +1,4 @@
-/* place.h - finding agents for a task (specification 10.3). Private to exp/sched. */
+/* place.h - finding agents for a task. Private to exp/sched. */
 #ifndef EBB_EXP_SCHED_PLACE_H
 #define EBB_EXP_SCHED_PLACE_H
 

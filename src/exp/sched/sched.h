@@ -1,4 +1,4 @@
-/* sched.h - who gets slots: one pass over agents, groups and tasks (specification 10).
+/* sched.h - who gets slots: one pass over agents, groups and tasks.
  *
  * A pass is a pure function of the lists it is given: it changes nothing, reads no clock, and
  * answers with one decision for each task. Applying the decisions and running it again gives no

@@ -133,8 +133,6 @@ enum ebb_status exp_search_ask_train(struct exp_search *s, uint32_t trial, int64
 enum ebb_status exp_search_ask_checkpoint(struct exp_search *s, uint32_t trial, int64_t step,
                                           struct ebb_error *err);
 enum ebb_status exp_search_ask_close(struct exp_search *s, uint32_t trial, struct ebb_error *err);
-enum ebb_status exp_search_ask_shutdown(struct exp_search *s, bool is_failure,
-                                        struct ebb_error *err);
 /* Draw a sample and an identity, create, train 0..step, validate. */
 enum ebb_status exp_search_ask_sampled(struct exp_search *s, int64_t step, uint32_t *index,
                                        struct ebb_error *err);

@@ -1,5 +1,4 @@
-/* method_adaptive.c - adaptive, adaptive_simple: brackets of successive halving
- * (specification 6.4, 6.5).
+/* method_adaptive.c - adaptive, adaptive_simple: brackets of successive halving.
  *
  * A rung promotes a trial as soon as it is certain to be among the best promote[r]: with n results
  * in and start[r] - n to come, the best n + promote[r] - start[r] cannot be overtaken. */

@@ -1,5 +1,4 @@
-/* method_asha.c - adaptive_asha, async_halving: brackets of asynchronous halving
- * (specification 19.1).
+/* method_asha.c - adaptive_asha, async_halving: brackets of asynchronous halving.
  *
  * Two variants. Promotion: a result may move any waiting trial up; losers wait until nothing can
  * promote them, then close. stop_once: a trial goes on or closes when its own result arrives,

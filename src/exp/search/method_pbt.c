@@ -1,4 +1,4 @@
-/* method_pbt.c - population based training (specification 6.6).
+/* method_pbt.c - population based training.
  *
  * A population of P places. When every place has reported, a round ends: the worst F trials close,
  * the best F are checkpointed and cloned, all others go on. A clone is drawn at once but created

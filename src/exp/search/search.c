@@ -318,8 +318,7 @@ enum ebb_status exp_search_ask_close(struct exp_search *s, uint32_t trial, struc
     return EBB_OK;
 }
 
-enum ebb_status exp_search_ask_shutdown(struct exp_search *s, bool is_failure,
-                                        struct ebb_error *err)
+static enum ebb_status ask_shutdown(struct exp_search *s, bool is_failure, struct ebb_error *err)
 {
     struct exp_ops *ops = s->out;
     EBB_TRY(ebb_grow(&ops->items, &ops->capacity, ops->count + 1, sizeof *ops->items, err));
@@ -449,7 +448,7 @@ static enum ebb_status end_if_all_closed(struct exp_search *s, struct ebb_error 
 {
     if (s->is_shut_down || s->closed_count < s->trial_count)
         return EBB_OK;
-    return exp_search_ask_shutdown(s, s->completed_count == 0, err);
+    return ask_shutdown(s, s->completed_count == 0, err);
 }
 
 static enum ebb_status on_closed(struct exp_search *s, uint32_t trial, struct ebb_error *err)
@@ -490,7 +489,7 @@ static enum ebb_status on_exited(struct exp_search *s, uint32_t trial, enum exp_
             reason = EXP_EXIT_ERRORED; /* S9 */
     }
     if (reason == EXP_EXIT_ERRORED && s->failure == EXP_FAILURE_FAIL_EXPERIMENT)
-        return exp_search_ask_shutdown(s, true, err);
+        return ask_shutdown(s, true, err);
     if (s->method->exited != NULL)
         EBB_TRY(s->method->exited(s, trial, reason, had_work, err));
     return end_if_all_closed(s, err);

@@ -49,7 +49,7 @@ struct exp_value {
     };
 };
 
-/* Draws, in the order of the space, exactly what the specification says (section 3 and 4). */
+/* Draws, in the order of the space, one number each, as `ebb dev vectors` proves. */
 void exp_sample(const struct exp_hparams *space, struct ebb_mt19937 *rng, struct exp_value *sample);
 struct exp_value exp_sample_one(const struct exp_hparam *param, struct ebb_mt19937 *rng);
 

@@ -1,7 +1,6 @@
-/* shape.c - brackets and rungs of the halving searches, from their settings
- * (specification 6.4, 6.5, 19.1).
+/* shape.c - brackets and rungs of the halving searches, from their settings.
  *
- * All arithmetic is in doubles in the order the specification writes it, then truncated: a rung one
+ * All arithmetic is in doubles in the order of Determined's searchers, then truncated: a rung one
  * step longer is another search. */
 #include "exp/search/method.h"
 

@@ -1,4 +1,4 @@
-/* sequence.h - which workload one trial does next (specification 7 and 8).
+/* sequence.h - which workload one trial does next.
  *
  * A pure state machine for each trial: operations of the search and completions come in, the next
  * workload comes out. It also decides what preemption and a lost process mean. Invariants:

@@ -1,4 +1,4 @@
-/* driver.h - what a kind of store offers to store.c and remote.c. Private to exp/store. */
+/* driver.h - what a kind of store offers to store.c, remote_put.c and remote_get.c. Private to exp/store. */
 #ifndef EBB_EXP_STORE_DRIVER_H
 #define EBB_EXP_STORE_DRIVER_H
 
@@ -35,7 +35,7 @@ struct exp_store {
 extern const struct exp_store_driver exp_store_shared_fs, exp_store_s3, exp_store_gcs,
     exp_store_hdfs;
 
-/* ---- stores that are uploaded to (remote.c) ---- */
+/* ---- stores that are uploaded to (remote_put.c, remote_get.c) ---- */
 
 struct exp_remote { /* a piece of work with one store; several threads share it */
     const struct exp_store *store;
