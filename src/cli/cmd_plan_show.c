@@ -267,8 +267,7 @@ static bool is_kept(const struct matrix *m, const struct plan_walk *walk, size_t
 {
     const struct trace_op *op = &m->trace->ops[m->ops[column]];
     for (uint32_t k = 0; k < op->output_count; k++) {
-        const struct plan_residence *r =
-            &walk->storages[m->trace->tensors[op->output_first + k].storage];
+        const struct plan_residence *r = &walk->storages[trace_output_of(m->trace, op, k)->storage];
         if (r->is_placed && r->is_filled)
             return true;
     }

@@ -35,7 +35,7 @@ enum ebb_status cli_trace_lives(const struct trace *trace, struct cli_trace_life
             for (uint32_t k = 0; k < o->input_count; k++)
                 made[trace->tensors[trace->inputs[o->input_first + k]].storage].last_read = op;
             for (uint32_t k = 0; k < o->output_count; k++)
-                handles[trace->tensors[o->output_first + k].storage]++;
+                handles[trace_output_of(trace, o, k)->storage]++;
             continue;
         }
         uint32_t s = trace->tensors[cmd->index].storage;
@@ -73,7 +73,7 @@ static void json_op(struct ebb_json_writer *w, const struct show *s, uint32_t o)
     ebb_jsonw_array_end(w);
     ebb_jsonw_key_array(w, "outputs");
     for (uint32_t i = 0; i < op->output_count; i++) {
-        const struct trace_tensor *x = &t->tensors[op->output_first + i];
+        const struct trace_tensor *x = trace_output_of(t, op, i);
         ebb_jsonw_object(w);
         ebb_jsonw_key_uint(w, "tensor", op->output_first + i);
         ebb_jsonw_key_string(w, "is", aliases[x->alias]);
@@ -123,7 +123,7 @@ static void cell_outputs(struct cli_table *table, const struct trace *t, const s
     char text[64] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < op->output_count; i++) {
-        const struct trace_tensor *x = &t->tensors[op->output_first + i];
+        const struct trace_tensor *x = trace_output_of(t, op, i);
         if (used > 24) {
             snprintf(text + used, sizeof text - used, " +%u", op->output_count - i);
             break;
@@ -142,12 +142,12 @@ static void row_op(struct cli_table *table, const struct show *s, uint32_t o)
 {
     const struct trace *t = s->t;
     const struct trace_op *op = &t->ops[o];
-    const struct cli_trace_life *life = &s->lives[t->tensors[op->output_first].storage];
+    const struct cli_trace_life *life = &s->lives[trace_output_of(t, op, 0)->storage];
     uint64_t bytes = 0;
     char a[32], b[32], c[32];
     for (uint32_t i = 0; i < op->output_count; i++)
-        if (t->tensors[op->output_first + i].alias == TRACE_FRESH)
-            bytes += t->storages[t->tensors[op->output_first + i].storage].bytes;
+        if (trace_output_of(t, op, i)->alias == TRACE_FRESH)
+            bytes += t->storages[trace_output_of(t, op, i)->storage].bytes;
     cli_table_cell(table, "%u", o);
     cli_table_cell(table, "%s", op->is_leaf ? "leaf" : cli_trace_phases[op->phase]);
     cli_table_cell(table, "%s", op->kind->name);

@@ -55,8 +55,8 @@ static enum ebb_status count_kinds(struct report *r, struct ebb_error *err)
         r->kinds[at].count++;
         r->kinds[at].cost_ns += op->cost_ns;
         for (uint32_t k = 0; k < op->output_count; k++)
-            if (t->tensors[op->output_first + k].alias == TRACE_FRESH)
-                r->kinds[at].bytes += t->storages[t->tensors[op->output_first + k].storage].bytes;
+            if (trace_output_of(t, op, k)->alias == TRACE_FRESH)
+                r->kinds[at].bytes += t->storages[trace_output_of(t, op, k)->storage].bytes;
     }
     ebb_strmap_fini(&index);
     if (status == EBB_OK && r->kind_count > 0)

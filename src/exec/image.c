@@ -59,7 +59,7 @@ static void make_leaf(struct maker *m, const struct trace_op *top, struct image_
     uint64_t bytes = exec_leaf_bytes(image->p, step->index);
     if (!exec_is_hidden(image->device) || !bytes)
         return;
-    step->offset = m->offset[image->p->trace->tensors[top->output_first].storage];
+    step->offset = m->offset[trace_output_of(image->p->trace, top, 0)->storage];
     step->low_offset = image->inbox_bytes;
     step->box = image->box_count++;
     step->is_boxed = true;

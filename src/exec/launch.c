@@ -39,8 +39,7 @@ uint64_t exec_leaf_bytes(const struct exec_program *p, uint32_t op)
     const struct trace_op *top = &p->trace->ops[op];
     if (!top->is_leaf)
         return 0;
-    uint32_t s =
-        p->trace->tensors[top->output_first].storage; /* what is persistent has its bytes */
+    uint32_t s = trace_output_of(p->trace, top, 0)->storage; /* what is persistent has its bytes */
     return p->recipes->storages[s].base == PLAN_NOWHERE ? p->trace->storages[s].bytes : 0;
 }
 

@@ -121,7 +121,7 @@ static enum ebb_status launch(struct run *run, const struct frame *frame, uint32
     for (uint32_t i = 0; i < top->input_count; i++)
         run->pointers[i] = address_of(run, t->tensors[t->inputs[top->input_first + i]].storage);
     for (uint32_t k = 0; k < top->output_count; k++) {
-        const struct trace_tensor *out = &t->tensors[top->output_first + k];
+        const struct trace_tensor *out = trace_output_of(t, top, k);
         void **pointer = &run->pointers[top->input_count + k];
         *pointer = NULL;
         if (out->alias == TRACE_MUTATE || run->is_produced[k])
@@ -131,7 +131,7 @@ static enum ebb_status launch(struct run *run, const struct frame *frame, uint32
                 device, work_offset + exec_scratch(run->p, out->storage, &extra));
     }
     struct exec_launch l = exec_launch_make(run->p, run->o, &call);
-    uint64_t leaf = top->is_leaf ? offset_of(run, t->tensors[top->output_first].storage) : 0;
+    uint64_t leaf = top->is_leaf ? offset_of(run, trace_output_of(t, top, 0)->storage) : 0;
     if (!exec_is_timed(run->o, device))
         return exec_launch_now(&l, device, leaf, err);
     uint64_t begin = device->table->now_ns(device, DEVICE_COMPUTE);
@@ -238,7 +238,7 @@ static enum ebb_status reserve(struct run *run, const struct frame *frame, uint3
     const struct plan_node *op = &run->r->nodes[frame->op];
     uint64_t extra = op->workspace_bytes;
     for (uint32_t k = 0; k < top->output_count; k++) {
-        const struct trace_tensor *out = &t->tensors[top->output_first + k];
+        const struct trace_tensor *out = trace_output_of(t, top, k);
         if (out->alias != TRACE_FRESH)
             continue;
         if (wants_output(run, frame, out->storage)) {
@@ -303,7 +303,7 @@ static enum ebb_status run_frame(struct run *run, struct ebb_error *err)
     EBB_THEN(status, mem_made(&run->m, op, frame.is_remat, err));
     /* unpin in any case, so that a failed run can be told apart from a leak */
     for (uint32_t k = 0; k < top->output_count; k++) {
-        uint32_t s = run->p->trace->tensors[top->output_first + k].storage;
+        uint32_t s = trace_output_of(run->p->trace, top, k)->storage;
         if (run->is_produced[k] && run->m.slots[s].state == MEM_RESIDENT)
             mem_unpin(&run->m, s);
     }

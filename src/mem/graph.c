@@ -27,7 +27,7 @@ static enum ebb_status edges_collect(struct edge_list *list, struct ebb_arena *a
         if (!with_views && trace_is_view_op(trace, o))
             continue;
         for (uint32_t k = 0; k < op->output_count; k++) {
-            uint32_t to = trace->tensors[op->output_first + k].storage;
+            uint32_t to = trace_output_of(trace, op, k)->storage;
             for (uint32_t i = 0; i < op->input_count; i++) {
                 uint32_t from = trace->tensors[trace->inputs[op->input_first + i]].storage;
                 if (from == to)

@@ -103,7 +103,7 @@ static enum ebb_status count_storages(const struct trace *t, struct nn_stats *st
         const struct trace_op *op = &t->ops[i];
         stats->ops += !op->is_leaf;
         for (uint32_t k = 0; k < op->output_count; k++) {
-            const struct trace_tensor *y = &t->tensors[op->output_first + k];
+            const struct trace_tensor *y = trace_output_of(t, op, k);
             if (!op->is_leaf && op->phase == TRACE_FORWARD && y->alias == TRACE_FRESH)
                 is_forward[y->storage] = true;
         }

@@ -87,7 +87,7 @@ static enum ebb_status run_op(struct ops_host *h, const struct trace_op *op, str
     enum ebb_status status = op->kind->run(&call, err);
     bool is_clean = !bytes || is_guarded(workspace + bytes);
     for (uint32_t k = 0; is_clean && k < op->output_count; k++) {
-        uint32_t storage = t->tensors[op->output_first + k].storage;
+        uint32_t storage = trace_output_of(t, op, k)->storage;
         is_clean =
             is_guarded((const unsigned char *)h->pointers[storage] + t->storages[storage].bytes);
     }

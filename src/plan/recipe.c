@@ -45,7 +45,7 @@ static uint32_t add_outputs(struct maker *m, uint32_t n, const struct trace_op *
     struct plan_recipes *r = m->r;
     uint32_t written = 0;
     for (uint32_t k = 0; k < op->output_count; k++) {
-        const struct trace_tensor *out = &r->trace->tensors[op->output_first + k];
+        const struct trace_tensor *out = trace_output_of(r->trace, op, k);
         if (out->alias == TRACE_VIEW)
             continue;
         r->outs[m->out_total++] = (struct plan_ref){out->storage, out->version};

@@ -199,7 +199,7 @@ static enum ebb_status walk_run_below(struct plan_walk *walk, size_t at, uint32_
     walk->run_counts[op]++;
     walk->below_bytes = plan_size(walk->plan, o->workspace_bytes);
     for (uint32_t i = 0; i < o->output_count; i++) {
-        const struct trace_tensor *t = &trace->tensors[o->output_first + i];
+        const struct trace_tensor *t = trace_output_of(trace, o, i);
         enum plan_fate fate = plan_walk_fate(walk, o->output_first + i, tier);
         if (fate == PLAN_SCRATCH)
             return ebb_fail(err, EBB_EINPUT,
@@ -223,7 +223,7 @@ static enum ebb_status walk_run(struct plan_walk *walk, size_t at, uint32_t op,
     walk->run_counts[op]++;
     uint64_t extra = plan_size(walk->plan, o->workspace_bytes);
     for (uint32_t i = 0; i < o->output_count; i++) {
-        const struct trace_tensor *t = &trace->tensors[o->output_first + i];
+        const struct trace_tensor *t = trace_output_of(trace, o, i);
         struct plan_residence *r = &walk->storages[t->storage];
         enum plan_fate fate = plan_walk_fate(walk, o->output_first + i, 0);
         if (fate == PLAN_FILLED || fate == PLAN_WRITTEN) {

@@ -66,10 +66,10 @@ static void find_groups(struct below *b)
         const struct trace_op *op = &t->ops[o];
         if (!is_update(b, o))
             continue;
-        uint32_t one = t->tensors[op->output_first].storage;
+        uint32_t one = trace_output_of(t, op, 0)->storage;
         for (uint32_t k = 0; k < op->output_count; k++) {
-            join(b, one, t->tensors[op->output_first + k].storage);
-            b->is_written[t->tensors[op->output_first + k].storage] = true;
+            join(b, one, trace_output_of(t, op, k)->storage);
+            b->is_written[trace_output_of(t, op, k)->storage] = true;
         }
         for (uint32_t k = 0; k < op->input_count; k++)
             if (b->is_written[trace_input_of(t, op, k)->storage])

@@ -111,7 +111,7 @@ static void note_below(struct early *e, struct looking *l, size_t i)
 {
     const struct trace_op *op = &e->trace->ops[e->plan.steps[i].index];
     for (uint32_t k = 0; k < op->output_count; k++)
-        l->dropped[e->trace->tensors[op->output_first + k].storage] = (uint32_t)i + 1;
+        l->dropped[trace_output_of(e->trace, op, k)->storage] = (uint32_t)i + 1;
 }
 
 /* Who reads and writes what at step i. */
@@ -131,7 +131,7 @@ static void note_run(struct early *e, struct looking *l, size_t i)
         enum plan_fate fate = plan_walk_fate(&l->walk, op->output_first + k, 0);
         l->empty -= fate == PLAN_FILLED;
         if (fate == PLAN_FILLED || fate == PLAN_WRITTEN)
-            l->written[t->tensors[op->output_first + k].storage] = (uint32_t)i + 1;
+            l->written[trace_output_of(t, op, k)->storage] = (uint32_t)i + 1;
     }
 }
 

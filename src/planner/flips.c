@@ -97,7 +97,7 @@ static void see_run(struct flipping *p, struct clocks *c, uint32_t o)
         p->gaps[last - 1].ns += start - c->now;
     c->now = start + op->cost_ns;
     for (uint32_t i = 0; i < op->output_count; i++) {
-        uint32_t s = t->tensors[op->output_first + i].storage;
+        uint32_t s = trace_output_of(t, op, i)->storage;
         if (c->has_run[o] && c->is_placed[s])
             note_back(p, c, s, MEM_DROP, op->cost_ns);
     }

@@ -75,7 +75,7 @@ static void look_at(struct lean *l, const struct plan_walk *walk, size_t at, uin
         const struct trace_op *op = &t->ops[s->index];
         l->is_again[at] = walk->run_counts[s->index] > 0;
         for (uint32_t k = 0; k < op->output_count; k++) {
-            uint32_t o = t->tensors[op->output_first + k].storage;
+            uint32_t o = trace_output_of(t, op, k)->storage;
             if (plan_walk_fate(walk, op->output_first + k, 0) == PLAN_FILLED)
                 note_fill(l, at, o, placed[o]);
         }
@@ -149,8 +149,8 @@ static void settle_run(struct lean *l, size_t at)
     const struct trace_op *op = &t->ops[l->plan.steps[at].index];
     bool is_wanted = !l->is_again[at];
     for (uint32_t k = 0; k < op->output_count; k++)
-        if (t->tensors[op->output_first + k].alias == TRACE_MUTATE)
-            is_wanted |= l->is_live[t->tensors[op->output_first + k].storage];
+        if (trace_output_of(t, op, k)->alias == TRACE_MUTATE)
+            is_wanted |= l->is_live[trace_output_of(t, op, k)->storage];
     for (uint32_t f = l->filled[at]; f != NONE; f = l->fills[f].next)
         is_wanted |= l->is_live[l->fills[f].storage];
     for (uint32_t f = l->filled[at]; f != NONE; f = l->fills[f].next) {
@@ -162,8 +162,8 @@ static void settle_run(struct lean *l, size_t at)
         return;
     l->is_kept[at] = true;
     for (uint32_t k = 0; k < op->output_count; k++)
-        if (t->tensors[op->output_first + k].alias == TRACE_MUTATE)
-            l->is_written_later[t->tensors[op->output_first + k].storage] = true;
+        if (trace_output_of(t, op, k)->alias == TRACE_MUTATE)
+            l->is_written_later[trace_output_of(t, op, k)->storage] = true;
     for (uint32_t k = 0; k < op->input_count; k++)
         read_at(l, at, t->tensors[t->inputs[op->input_first + k]].storage);
 }

@@ -10,32 +10,15 @@
  *   - what a hosted update reads that is about as large as a table, and that updates alone read, is
  *     its gradient: below
  *
- * Plans are made for the light trace, in which what is below has no bytes. A plan for it becomes one
- * for the trace step by step: what it does with storages below falls away, a RUN of a hosted op is
- * one in tier 1, with what it reads sent and what others read of its results fetched. */
-#include <stdlib.h>
+ * Plans are made for the light trace, in which what is below has no bytes, and said again for the
+ * trace (tables_plan.c). */
+#include "planner/tables.h"
+
 #include <string.h>
 
 #include "base/heap.h"
-#include "planner/planner.h"
 
 #define LEAST_TABLE 1024 /* bytes: what is smaller is no table */
-
-struct planner_tables {
-    const struct trace *trace;
-    struct trace light; /* shares all but ops and storages */
-    struct ebb_arena arena;
-    bool *is_below;  /* storage */
-    bool *is_table;  /* storage: below, and persistent */
-    bool *is_hosted; /* op */
-    uint64_t bytes;
-};
-
-static const struct trace_tensor *output_of(const struct trace *t, const struct trace_op *op,
-                                            uint32_t k)
-{
-    return &t->tensors[op->output_first + k];
-}
 
 /* Storages that are there before the first op and kept at the end. */
 static enum ebb_status find_persistent(const struct trace *t, struct ebb_arena *arena,
@@ -143,11 +126,8 @@ enum ebb_status planner_tables_find(const struct trace *trace, bool *is_table,
 static bool touches_below(const struct planner_tables *p, const struct trace_op *op)
 {
     const struct trace *t = p->trace;
-    for (uint32_t k = 0; k < op->input_count; k++)
-        if (p->is_below[trace_input_of(t, op, k)->storage])
-            return true;
-    for (uint32_t k = 0; k < op->output_count; k++)
-        if (p->is_below[output_of(t, op, k)->storage])
+    for (uint32_t k = 0; k < op->input_count + op->output_count; k++)
+        if (p->is_below[planner_tables_touched(t, op, k)])
             return true;
     return false;
 }
@@ -158,9 +138,7 @@ static uint64_t largest_below(const struct planner_tables *p, const struct trace
     const struct trace *t = p->trace;
     uint64_t most = 0;
     for (uint32_t k = 0; k < op->input_count + op->output_count; k++) {
-        uint32_t s =
-            (k < op->input_count ? trace_input_of(t, op, k) : output_of(t, op, k - op->input_count))
-                ->storage;
+        uint32_t s = planner_tables_touched(t, op, k);
         if (p->is_below[s] && t->storages[s].bytes > most)
             most = t->storages[s].bytes;
     }
@@ -201,7 +179,7 @@ static bool *find_staying(struct planner_tables *p)
         for (uint32_t k = 0; k < op->input_count && op->phase != TRACE_UPDATE; k++)
             stays[trace_input_of(t, op, k)->storage] |= !trace_is_view_op(t, o);
         for (uint32_t k = 0; k < op->output_count && op->is_leaf; k++)
-            stays[output_of(t, op, k)->storage] = true;
+            stays[trace_output_of(t, op, k)->storage] = true;
     }
     for (uint32_t c = t->command_count; stays && c-- > 0 && t->commands[c].kind != TRACE_RUN;)
         if (t->commands[c].kind == TRACE_PIN)
@@ -217,8 +195,8 @@ static enum ebb_status check_hosted(const struct planner_tables *p, struct ebb_e
         const struct trace_op *op = &t->ops[o];
         bool is_good = plan_can_run_below(t, o);
         for (uint32_t k = 0; k < op->output_count && p->is_hosted[o]; k++)
-            is_good &= output_of(t, op, k)->alias == TRACE_FRESH ||
-                       p->is_below[output_of(t, op, k)->storage];
+            is_good &= trace_output_of(t, op, k)->alias == TRACE_FRESH ||
+                       p->is_below[trace_output_of(t, op, k)->storage];
         for (uint32_t k = 0; k < op->input_count && p->is_hosted[o]; k++)
             is_good &= !p->is_table[trace_input_of(t, op, k)->storage] ||
                        op->phase == TRACE_UPDATE || (op->kind->picks_rows && k == 0);
@@ -238,14 +216,10 @@ static void add_up(struct planner_tables *p)
         p->bytes += p->is_below[s] ? plan_round(t->storages[s].bytes) : 0;
     for (uint32_t o = 0; o < t->op_count; o++) {
         const struct trace_op *op = &t->ops[o];
-        for (uint32_t k = 0; k < op->input_count && p->is_hosted[o]; k++)
-            p->bytes += p->is_below[trace_input_of(t, op, k)->storage]
-                            ? 0
-                            : plan_round(t->storages[trace_input_of(t, op, k)->storage].bytes);
-        for (uint32_t k = 0; k < op->output_count && p->is_hosted[o]; k++)
-            p->bytes += p->is_below[output_of(t, op, k)->storage]
-                            ? 0
-                            : plan_round(t->storages[output_of(t, op, k)->storage].bytes);
+        for (uint32_t k = 0; k < op->input_count + op->output_count && p->is_hosted[o]; k++) {
+            uint32_t s = planner_tables_touched(t, op, k);
+            p->bytes += p->is_below[s] ? 0 : plan_round(t->storages[s].bytes);
+        }
         if (p->is_hosted[o] && plan_round(op->workspace_bytes) > work)
             work = plan_round(op->workspace_bytes);
     }
@@ -258,7 +232,7 @@ static void add_up(struct planner_tables *p)
 static bool is_awaited(const struct planner_tables *p, const struct trace_op *op)
 {
     for (uint32_t k = 0; k < op->output_count; k++)
-        if (!p->is_below[output_of(p->trace, op, k)->storage])
+        if (!p->is_below[trace_output_of(p->trace, op, k)->storage])
             return true;
     return false;
 }
@@ -334,200 +308,4 @@ const struct trace *planner_tables_light(const struct planner_tables *p)
 uint64_t planner_tables_bytes(const struct planner_tables *p)
 {
     return p->bytes;
-}
-
-enum ebb_status planner_tables_homes(const struct planner_tables *p, const struct plan_homes *from,
-                                     bool with_tables, struct plan_homes *to, struct ebb_error *err)
-{
-    uint64_t next[PLAN_TIERS] = {0};
-    struct plan_homes made = {0};
-    const struct trace *t = with_tables ? p->trace : &p->light;
-    EBB_TRY(ebb_new(&made.list, (size_t)t->storage_count + 1, sizeof *made.list, err));
-    for (uint32_t s = 0; s < t->storage_count; s++) {
-        const struct plan_home *h = plan_home_of(from, s);
-        uint8_t tier = p->is_table[s] ? with_tables ? PLAN_HOST : 0 : h ? h->tier : 0;
-        if (!tier)
-            continue;
-        made.list[made.count++] =
-            (struct plan_home){.storage = s, .tier = tier, .offset = next[tier]};
-        next[tier] += plan_round(t->storages[s].bytes);
-    }
-    plan_homes_fini(to);
-    *to = made;
-    return EBB_OK;
-}
-
-/* ---- a plan said again ------------------------------------------------------------------------ */
-
-struct saying {
-    const struct planner_tables *p;
-    struct plan_walk walk; /* of what is said */
-    struct plan *to;
-    size_t walked;
-    size_t *last;  /* storage -> 1 + the last step of the light plan that runs a hosted op on it */
-    bool *is_lent; /* storage: its copy is there for hosted ops alone */
-};
-
-static enum ebb_status say(struct saying *s, enum plan_act act, uint32_t index, uint64_t offset,
-                           uint8_t tier, struct ebb_error *err)
-{
-    EBB_TRY(plan_add(s->to, act, index, offset, tier, err));
-    return plan_walk_step(&s->walk, s->walked++, err);
-}
-
-static uint32_t copy_of(const struct saying *s, uint32_t storage)
-{
-    return s->walk.storages[storage].copy[PLAN_HOST];
-}
-
-/* Is anything left to do for the op: a result that is not there, or something written in place? */
-static bool has_work(const struct saying *s, const struct trace_op *op)
-{
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        const struct trace_tensor *out = output_of(s->p->trace, op, k);
-        const struct plan_residence *r = &s->walk.storages[out->storage];
-        bool is_wanted = s->p->is_below[out->storage] ? copy_of(s, out->storage) == 0
-                                                      : r->is_placed && !r->is_filled;
-        if (out->alias == TRACE_MUTATE || is_wanted)
-            return true;
-    }
-    return false;
-}
-
-/* Copies of what the op reads and is not there, room for what it makes. */
-static enum ebb_status bring(struct saying *s, const struct trace_op *op, struct ebb_error *err)
-{
-    const struct trace *t = s->p->trace;
-    for (uint32_t k = 0; k < op->input_count; k++) {
-        const struct trace_tensor *in = trace_input_of(t, op, k);
-        uint32_t copy = copy_of(s, in->storage);
-        if (s->p->is_below[in->storage] || copy == in->version + 1)
-            continue;
-        s->is_lent[in->storage] |= copy == 0;
-        EBB_TRY(say(s, PLAN_SEND, in->storage, PLAN_NOWHERE, PLAN_HOST, err));
-    }
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        const struct trace_tensor *out = output_of(t, op, k);
-        const struct plan_residence *r = &s->walk.storages[out->storage];
-        bool is_wanted = s->p->is_below[out->storage] || (r->is_placed && !r->is_filled);
-        if (out->alias == TRACE_MUTATE || !is_wanted || copy_of(s, out->storage) != 0)
-            continue;
-        s->is_lent[out->storage] = true;
-        EBB_TRY(say(s, PLAN_ROOM, out->storage, PLAN_NOWHERE, PLAN_HOST, err));
-    }
-    return EBB_OK;
-}
-
-/* What the device waits for goes up. */
-static enum ebb_status take_up(struct saying *s, const struct trace_op *op, struct ebb_error *err)
-{
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        uint32_t out = output_of(s->p->trace, op, k)->storage;
-        const struct plan_residence *r = &s->walk.storages[out];
-        if (!s->p->is_below[out] && r->is_placed && !r->is_filled)
-            EBB_TRY(say(s, PLAN_FETCH, out, 0, PLAN_HOST, err));
-    }
-    return EBB_OK;
-}
-
-/* Copies that no later hosted op wants. */
-static enum ebb_status clear(struct saying *s, const struct trace_op *op, size_t at,
-                             struct ebb_error *err)
-{
-    const struct trace *t = s->p->trace;
-    for (uint32_t k = 0; k < op->input_count + op->output_count; k++) {
-        uint32_t of =
-            (k < op->input_count ? trace_input_of(t, op, k) : output_of(t, op, k - op->input_count))
-                ->storage;
-        if (!s->is_lent[of] || s->last[of] > at + 1)
-            continue;
-        s->is_lent[of] = false;
-        EBB_TRY(say(s, PLAN_FORGET, of, 0, PLAN_HOST, err));
-    }
-    return EBB_OK;
-}
-
-static enum ebb_status say_hosted(struct saying *s, uint32_t op, size_t at, struct ebb_error *err)
-{
-    const struct trace_op *o = &s->p->trace->ops[op];
-    if (has_work(s, o)) {
-        EBB_TRY(bring(s, o, err));
-        EBB_TRY(say(s, PLAN_RUN, op, PLAN_NOWHERE, PLAN_HOST, err));
-        EBB_TRY(take_up(s, o, err));
-    }
-    return clear(s, o, at, err);
-}
-
-static enum ebb_status say_step(struct saying *s, const struct plan_step *step, size_t at,
-                                struct ebb_error *err)
-{
-    const struct trace *t = s->p->trace;
-    if (step->act == PLAN_RUN && s->p->is_hosted[step->index])
-        return say_hosted(s, step->index, at, err);
-    uint32_t of = step->act != PLAN_RUN ? step->index
-                  : t->ops[step->index].output_count
-                      ? output_of(t, &t->ops[step->index], 0)->storage
-                      : TRACE_NONE;
-    if (of != TRACE_NONE && s->p->is_below[of]) /* the leaf of a table among them */
-        return EBB_OK;
-    if (step->act != PLAN_RUN && step->tier == PLAN_HOST && s->is_lent[of]) {
-        s->is_lent[of] = false; /* from now on the plan's own */
-        if (step->act == PLAN_FORGET)
-            return ebb_fail(err, EBB_EINTERNAL, "a copy of storage %u is given up twice",
-                            (unsigned)of);
-    }
-    uint64_t offset = step->act == PLAN_SEND || (step->act == PLAN_RUN && step->tier)
-                          ? PLAN_NOWHERE
-                          : step->offset;
-    return say(s, (enum plan_act)step->act, step->index, offset, step->tier, err);
-}
-
-static void note_last(struct saying *s, const struct plan *light)
-{
-    const struct trace *t = s->p->trace;
-    for (size_t i = 0; i < light->step_count; i++) {
-        const struct trace_op *op = &t->ops[light->steps[i].index];
-        if (light->steps[i].act != PLAN_RUN || !s->p->is_hosted[light->steps[i].index])
-            continue;
-        for (uint32_t k = 0; k < op->input_count; k++)
-            s->last[trace_input_of(t, op, k)->storage] = i + 1;
-    }
-}
-
-static enum ebb_status say_all(struct saying *s, const struct plan *light, struct ebb_error *err)
-{
-    struct ebb_arena arena = {0};
-    size_t storages = (size_t)s->p->trace->storage_count + 1;
-    s->last = ebb_arena_calloc(&arena, storages, sizeof *s->last);
-    s->is_lent = ebb_arena_calloc(&arena, storages, 1);
-    enum ebb_status status = ebb_arena_status(&arena, err);
-    if (status == EBB_OK)
-        note_last(s, light);
-    for (size_t i = 0; i < light->step_count && status == EBB_OK; i++)
-        status = say_step(s, &light->steps[i], i, err);
-    ebb_arena_fini(&arena);
-    return status;
-}
-
-enum ebb_status planner_tables_plan(const struct planner_tables *p, const struct plan *light,
-                                    const uint64_t bytes[PLAN_TIERS], struct plan *to,
-                                    struct ebb_error *err)
-{
-    struct plan made = {.signature = p->trace->signature, .budget_bytes = light->budget_bytes};
-    struct saying s = {.p = p, .to = &made};
-    memcpy(made.planner, light->planner, sizeof made.planner);
-    enum ebb_status status = planner_tables_homes(p, &light->homes, true, &made.homes, err);
-    EBB_THEN(status, plan_walk_init(&s.walk, p->trace, &made, err));
-    if (status == EBB_OK) {
-        status = say_all(&s, light, err);
-        plan_walk_fini(&s.walk);
-    }
-    EBB_THEN(status, plan_assign_low(p->trace, &made, bytes, err));
-    if (status == EBB_OK) {
-        plan_fini(to);
-        *to = made;
-        return EBB_OK;
-    }
-    plan_fini(&made);
-    return status;
 }

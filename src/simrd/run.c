@@ -65,7 +65,7 @@ static void compile_ops(struct simrd_program *p)
         p->base_ns += op->cost_ns;
         p->leaf_count += op->is_leaf;
         for (uint32_t k = 0; k < op->output_count; k++) {
-            const struct trace_tensor *tensor = &t->tensors[op->output_first + k];
+            const struct trace_tensor *tensor = trace_output_of(t, op, k);
             if (tensor->alias == TRACE_FRESH) {
                 out->total_bytes += t->storages[tensor->storage].bytes;
                 p->first_cost[tensor->storage] = (double)op->cost_ns;

@@ -118,8 +118,7 @@ static enum ebb_status add_ops(const struct order *o, struct trace_builder *buil
     for (uint32_t p = 0; p < g->op_count; p++) {
         uint32_t v = o->list[p];
         const struct trace_op *op = &g->ops[v];
-        struct trace_output out = {.bytes =
-                                       g->storages[g->tensors[op->output_first].storage].bytes};
+        struct trace_output out = {.bytes = g->storages[trace_output_of(g, op, 0)->storage].bytes};
         for (uint32_t k = 0; k < op->input_count; k++)
             inputs[k] = tensor_of[g->tensors[g->inputs[op->input_first + k]].op];
         struct trace_op_desc desc = {.kind_name = "op",

@@ -129,7 +129,7 @@ static enum ebb_status check_op(struct checker *c, uint32_t o, size_t *inputs, s
     bool mutates = false;
     for (uint32_t i = 0; i < op->output_count; i++) {
         EBB_TRY(check_output(c, o, op->output_first + i));
-        mutates |= t->tensors[op->output_first + i].alias == TRACE_MUTATE;
+        mutates |= trace_output_of(t, op, i)->alias == TRACE_MUTATE;
     }
     if (mutates != (op->kind->purity == TRACE_MUTATING))
         return bad(c, TRACE_PART_OP, o,
@@ -199,7 +199,7 @@ static enum ebb_status check_commands(struct checker *c)
                        (unsigned)t->commands[i].index, ran, t->op_count);
         const struct trace_op *op = &t->ops[ran++];
         for (uint32_t k = 0; k < op->output_count; k++) {
-            const struct trace_tensor *x = &t->tensors[op->output_first + k];
+            const struct trace_tensor *x = trace_output_of(t, op, k);
             c->handles[op->output_first + k] = 1;
             if (x->version > c->newest[x->storage])
                 c->newest[x->storage] = x->version;

@@ -50,7 +50,7 @@ static void count_op(struct loss *l, const struct trace *t, const struct trace_o
     l->once += op->kind->purity == TRACE_ONCE;
     l->skips += op->kind->can_skip_outputs;
     for (uint32_t i = 0; i < op->output_count; i++)
-        if (t->tensors[op->output_first + i].alias == TRACE_MUTATE) {
+        if (trace_output_of(t, op, i)->alias == TRACE_MUTATE) {
             l->in_place++;
             break;
         }

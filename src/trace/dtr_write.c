@@ -203,7 +203,7 @@ static bool mutate_fits(const struct trace *t, uint32_t at)
         return false;
     for (uint32_t i = 0; i < op->output_count; i++) {
         const struct trace_command *next = &t->commands[at + 1 + i];
-        const struct trace_tensor *x = &t->tensors[op->output_first + i];
+        const struct trace_tensor *x = trace_output_of(t, op, i);
         bool is_input = false;
         if (next->kind != TRACE_RELEASE || x->alias == TRACE_VIEW ||
             tensor_bytes(t, next->index) != tensor_bytes(t, op->output_first + i))
@@ -288,7 +288,7 @@ static uint32_t write_call(struct trace_dtr_writer *w, const struct trace_op *op
     put_number(w, op->cost_ns);
     put_text(w, "}\n");
     for (uint32_t i = 0; w->out != NULL && i < op->output_count; i++) {
-        const struct trace_tensor *x = &t->tensors[op->output_first + i];
+        const struct trace_tensor *x = trace_output_of(t, op, i);
         put_memory(w, first + i, tensor_bytes(t, op->output_first + i));
         ebb_str_printf(w->out, "{\"ALIAS\":\"%d\",\"INSTRUCTION\":\"ALIAS\",\"NAME\":",
                        x->alias == TRACE_VIEW ? (int)x->alias_input : -1);

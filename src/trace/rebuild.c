@@ -37,7 +37,7 @@ static enum ebb_status emit_op(struct rebuild *r, struct trace_builder *b, uint3
     for (uint32_t k = 0; k < op->input_count; k++)
         r->inputs[k] = r->map[t->inputs[op->input_first + k]];
     for (uint32_t k = 0; k < op->output_count; k++) {
-        const struct trace_tensor *o = &t->tensors[op->output_first + k];
+        const struct trace_tensor *o = trace_output_of(t, op, k);
         r->outputs[k] = (struct trace_output){
             .bytes = o->alias == TRACE_FRESH ? t->storages[o->storage].bytes : 0,
             .alias = (enum trace_alias)o->alias,

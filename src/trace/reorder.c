@@ -41,7 +41,7 @@ bool trace_is_view_op(const struct trace *trace, uint32_t op)
 {
     const struct trace_op *o = &trace->ops[op];
     for (uint32_t i = 0; i < o->output_count; i++)
-        if (trace->tensors[o->output_first + i].alias != TRACE_VIEW)
+        if (trace_output_of(trace, o, i)->alias != TRACE_VIEW)
             return false;
     return o->output_count > 0;
 }
@@ -67,7 +67,7 @@ static bool is_reduction(const struct trace *t, const struct trace_op *op)
 {
     uint64_t made = 0, most = 0;
     for (uint32_t k = 0; k < op->output_count; k++)
-        made += t->storages[t->tensors[op->output_first + k].storage].bytes;
+        made += t->storages[trace_output_of(t, op, k)->storage].bytes;
     for (uint32_t i = 0; i < op->input_count; i++) {
         uint64_t bytes = t->storages[t->tensors[t->inputs[op->input_first + i]].storage].bytes;
         most = bytes > most ? bytes : most;

@@ -80,7 +80,7 @@ static void canon_op(struct canon *c, const struct trace *t, const struct trace_
     canon_u32(c, op->output_count);
     canon_settle(c);
     for (uint32_t i = 0; i < op->output_count; i++) {
-        const struct trace_tensor *x = &t->tensors[op->output_first + i];
+        const struct trace_tensor *x = trace_output_of(t, op, i);
         canon_u32(c, x->alias);
         canon_u32(c, x->alias_input);
         canon_u32(c, x->storage);

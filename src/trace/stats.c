@@ -56,7 +56,7 @@ static void count_op(struct counter *c, uint32_t o)
         working += once(c, x->storage, o);
     }
     for (uint32_t i = 0; i < op->output_count; i++) {
-        const struct trace_tensor *x = &t->tensors[op->output_first + i];
+        const struct trace_tensor *x = trace_output_of(t, op, i);
         if (x->alias == TRACE_FRESH)
             bottleneck = add_capped(bottleneck, t->storages[x->storage].bytes);
         s->view_count += x->alias == TRACE_VIEW;

@@ -49,7 +49,7 @@ static void write_outputs(struct ebb_json_writer *json, const struct trace *t,
 {
     ebb_jsonw_key_array(json, "out");
     for (uint32_t k = 0; k < op->output_count; k++) {
-        const struct trace_tensor *x = &t->tensors[op->output_first + k];
+        const struct trace_tensor *x = trace_output_of(t, op, k);
         if (x->alias == TRACE_FRESH) {
             ebb_jsonw_uint(json, t->storages[x->storage].bytes);
             continue;

@@ -142,6 +142,12 @@ static inline const struct trace_tensor *trace_input_of(const struct trace *t,
     return &t->tensors[t->inputs[op->input_first + k]];
 }
 
+static inline const struct trace_tensor *trace_output_of(const struct trace *t,
+                                                         const struct trace_op *op, uint32_t k)
+{
+    return &t->tensors[op->output_first + k];
+}
+
 /* ---- building -------------------------------------------------------------------------------- */
 
 struct trace_builder; /* appends; copies everything it is given */

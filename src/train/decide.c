@@ -609,7 +609,7 @@ static enum ebb_status refuse_shared(const struct train_choice *c, struct ebb_er
         const struct plan_step *s = &c->plan.steps[i];
         const struct trace_op *op = s->act == PLAN_RUN && !s->tier ? &t->ops[s->index] : NULL;
         for (uint32_t k = 0; op && op->phase == TRACE_UPDATE && k < op->output_count; k++) {
-            const struct trace_tensor *out = &t->tensors[op->output_first + k];
+            const struct trace_tensor *out = trace_output_of(t, op, k);
             if (out->alias == TRACE_MUTATE && is_weight[out->storage] &&
                 plan_home_of(&c->plan.homes, out->storage))
                 status = ebb_fail(err, EBB_EINPUT,

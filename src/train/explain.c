@@ -111,7 +111,7 @@ static void run(struct walk *w, uint32_t until, struct train_moment *moments)
             continue;
         const struct trace_op *op = &t->ops[i];
         for (uint32_t k = 0; k < op->output_count; k++)
-            enter(w, t->tensors[op->output_first + k].storage);
+            enter(w, trace_output_of(t, op, k)->storage);
         w->now[TRAIN_KIND_WORKSPACE] = plan_round(op->workspace_bytes);
         if (moments)
             memcpy(moments[i].kinds, w->now, sizeof w->now);
