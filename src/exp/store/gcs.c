@@ -176,12 +176,7 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
 
 static enum ebb_status perform(struct call *c, struct ebb_error *err)
 {
-    const struct exp_store_watch *watch = c->r->watch;
-    struct exp_exchange x = {.make = make,
-                             .judge = judge,
-                             .context = c,
-                             .is_unwanted = watch != NULL ? &watch->is_unwanted : NULL,
-                             .tries = watch != NULL ? watch->tries : 0};
+    struct exp_exchange x = {.make = make, .judge = judge, .context = c, .watch = c->r->watch};
     exp_http_answer_init(&c->answer);
     return exp_http_exchange(c->r->http, &x, &c->answer, err);
 }

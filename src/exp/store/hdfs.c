@@ -231,12 +231,7 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
 
 static enum ebb_status perform(struct call *c, struct ebb_error *err)
 {
-    const struct exp_store_watch *watch = c->r->watch;
-    struct exp_exchange x = {.make = make,
-                             .judge = judge,
-                             .context = c,
-                             .is_unwanted = watch != NULL ? &watch->is_unwanted : NULL,
-                             .tries = watch != NULL ? watch->tries : 0};
+    struct exp_exchange x = {.make = make, .judge = judge, .context = c, .watch = c->r->watch};
     exp_http_answer_init(&c->answer);
     return exp_http_exchange(c->r->http, &x, &c->answer, err);
 }
@@ -320,16 +315,12 @@ static enum ebb_status move_bytes(struct exp_remote *r, const char *method, cons
                          .bytes = f != NULL ? f->bytes : 0,
                          .range = range};
     /* A range goes on where it broke off only by a new question to the name node. */
-    const struct exp_store_watch *watch = r->watch;
-    struct exp_exchange x = {.make = make,
-                             .judge = judge,
-                             .context = &there,
-                             .is_unwanted = watch != NULL ? &watch->is_unwanted : NULL,
-                             .tries = 1};
+    struct exp_exchange x = {
+        .make = make, .judge = judge, .context = &there, .watch = r->watch, .tries = 1};
     exp_http_answer_init(&there.answer);
     status = exp_http_exchange(r->http, &x, &there.answer, err);
     if (status == EBB_EIO)
-        *is_again = exp_http_rest(watch, tried + 1, &there.answer);
+        *is_again = exp_http_rest(r->watch, tried + 1, &there.answer);
     finish(&there);
     return status;
 }

@@ -77,6 +77,7 @@ enum exp_verdict {
     EXP_NEVER, /* err says why */
 };
 
+struct exp_store_watch;
 struct exp_exchange {
     /* Fill the request: anew for each try, since signatures carry the time. EBB_EIO: what it needs
      * (a token) may be there a moment later. */
@@ -86,15 +87,14 @@ struct exp_exchange {
     enum exp_verdict (*judge)(void *context, const struct exp_http_answer *answer,
                               struct ebb_error *err);
     void *context;
-    const atomic_bool *is_unwanted;
-    int tries; /* 0 = 5: from 0.5 s, doubled, with jitter; Retry-After is obeyed */
+    const struct exp_store_watch *watch; /* NULL: nobody calls it off */
+    int tries; /* 0 = the watch's, or 5: from 0.5 s, doubled, with jitter; Retry-After is obeyed */
 };
 
 enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchange *x,
                                   struct exp_http_answer *answer, struct ebb_error *err);
 /* For what is more than one request: the wait before the next try, `tried` (from 1) of which have
  * failed, the last with this answer. False: there is to be none. */
-struct exp_store_watch;
 bool exp_http_rest(const struct exp_store_watch *watch, int tried,
                    const struct exp_http_answer *answer);
 /* H1, for messages with words of a server: what is not text becomes '?'. NULL is fine. */

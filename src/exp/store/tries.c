@@ -93,13 +93,22 @@ static int wait_ms(int tried, const struct exp_http_answer *answer)
     return all / 2 + (int)(random % (uint32_t)(all / 2 + 1));
 }
 
+static int tries_of(const struct exp_store_watch *watch)
+{
+    return watch != NULL && watch->tries > 0 ? watch->tries : TRIES;
+}
+
+static const atomic_bool *unwanted_of(const struct exp_store_watch *watch)
+{
+    return watch != NULL ? &watch->is_unwanted : NULL;
+}
+
 bool exp_http_rest(const struct exp_store_watch *watch, int tried,
                    const struct exp_http_answer *answer)
 {
-    const atomic_bool *is_unwanted = watch != NULL ? &watch->is_unwanted : NULL;
-    int tries = watch != NULL && watch->tries > 0 ? watch->tries : TRIES;
+    const atomic_bool *is_unwanted = unwanted_of(watch);
     bool is_refused = answer->status >= 400 && !exp_http_is_passing(answer->status);
-    if (is_refused || tried >= tries) /* below 400: an answer that broke off */
+    if (is_refused || tried >= tries_of(watch)) /* below 400: an answer that broke off */
         return false;
     pause_ms(is_unwanted, wait_ms(tried - 1, answer));
     return !is_set(is_unwanted);
@@ -108,13 +117,14 @@ bool exp_http_rest(const struct exp_store_watch *watch, int tried,
 enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchange *x,
                                   struct exp_http_answer *answer, struct ebb_error *err)
 {
-    int tries = x->tries > 0 ? x->tries : TRIES, others = 0;
+    const atomic_bool *is_unwanted = unwanted_of(x->watch);
+    int tries = x->tries > 0 ? x->tries : tries_of(x->watch), others = 0;
     for (int tried = 0;;) {
-        struct exp_http_request request = {.fd = -1, .is_unwanted = x->is_unwanted};
+        struct exp_http_request request = {.fd = -1, .is_unwanted = is_unwanted};
         struct ebb_error why = {.status = EBB_EIO};
         enum ebb_status made = x->make(x->context, &request, err);
-        if (made == EBB_EIO && !is_set(x->is_unwanted) && ++tried < tries) {
-            pause_ms(x->is_unwanted, wait_ms(tried - 1, NULL)); /* a token, keys: may come yet */
+        if (made == EBB_EIO && !is_set(is_unwanted) && ++tried < tries) {
+            pause_ms(is_unwanted, wait_ms(tried - 1, NULL)); /* a token, keys: may come yet */
             continue;
         }
         if (made != EBB_OK) {
@@ -122,7 +132,7 @@ enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchan
             return made;
         }
         enum ebb_status status = exp_http_ask(http, &request, answer, &why);
-        if (status == EBB_ECANCELED || status == EBB_ENOMEM || is_set(x->is_unwanted)) {
+        if (status == EBB_ECANCELED || status == EBB_ENOMEM || is_set(is_unwanted)) {
             if (err != NULL)
                 *err = why;
             return status != EBB_OK ? status : ebb_fail(err, EBB_ECANCELED, "given up");
@@ -138,6 +148,6 @@ enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchan
             *err = why;
         if (verdict != EXP_AGAIN || status == EBB_EINPUT || ++tried >= tries)
             return why.status != EBB_OK ? why.status : EBB_EIO;
-        pause_ms(x->is_unwanted, wait_ms(tried - 1, has_answer ? answer : NULL));
+        pause_ms(is_unwanted, wait_ms(tried - 1, has_answer ? answer : NULL));
     }
 }
