@@ -159,8 +159,8 @@ enum ebb_status exp_gc_collect(struct exp_master *m, int64_t experiment, struct 
 
 #define WORK "work-" /* removals of checkpoints are named by their UUIDs */
 
-static enum ebb_status start_clearing(struct exp_master *m, const char *name, const char *path,
-                                      struct ebb_error *err)
+enum ebb_status exp_gc_remove_tree(struct exp_master *m, const char *path, const char *name,
+                                   int64_t deleted_experiment, struct ebb_error *err)
 {
     struct exp_job *job = exp_job_create(EXP_JOB_REMOVE_TREE);
     if (job == NULL)
@@ -171,6 +171,7 @@ static enum ebb_status start_clearing(struct exp_master *m, const char *name, co
         exp_job_destroy(job);
         return status;
     }
+    job->experiment_id = deleted_experiment;
     m->removals++;
     exp_job_later(m, job);
     return EBB_OK;
@@ -185,7 +186,7 @@ enum ebb_status exp_gc_clear_trial(struct exp_master *m, struct exp_trial *r, st
     r->is_cleared = true;
     snprintf(name, sizeof name, WORK "%lld", (long long)r->id);
     EBB_TRY(exp_db_removal_add(m->db, &(struct exp_db_stored){name, path}, err));
-    return start_clearing(m, name, path, err);
+    return exp_gc_remove_tree(m, path, name, 0, err);
 }
 
 static enum ebb_status cleared(struct exp_master *m, const struct exp_job *job,
@@ -210,18 +211,8 @@ static struct exp_deletion *find_deletion(struct exp_master *m, int64_t id)
 static enum ebb_status start_tree(struct exp_master *m, struct exp_deletion *d, const char *path,
                                   struct ebb_error *err)
 {
-    struct exp_job *job = exp_job_create(EXP_JOB_REMOVE_TREE);
-    if (job == NULL)
-        return ebb_no_memory(err, sizeof *job);
-    job->experiment_id = d->id;
-    enum ebb_status status = exp_text_set(&job->work_dir, path, err);
-    if (status != EBB_OK) {
-        exp_job_destroy(job);
-        return status;
-    }
+    EBB_TRY(exp_gc_remove_tree(m, path, NULL, d->id, err));
     d->pending++;
-    m->removals++;
-    exp_job_later(m, job);
     return EBB_OK;
 }
 
@@ -382,7 +373,7 @@ static enum ebb_status start_removals(struct exp_master *m, struct ebb_error *er
     EBB_TRY(exp_db_all(exp_db_removals(m->db, NULL, NULL, err), &m->turn_arena, &removals, &count));
     for (size_t i = 0; i < count; i++)
         EBB_TRY(strncmp(removals[i].uuid, WORK, strlen(WORK)) == 0
-                    ? start_clearing(m, removals[i].uuid, removals[i].storage, err)
+                    ? exp_gc_remove_tree(m, removals[i].storage, removals[i].uuid, 0, err)
                     : start_job(m, removals[i].uuid, removals[i].storage, 0, err));
     return EBB_OK;
 }

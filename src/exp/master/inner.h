@@ -438,6 +438,9 @@ enum ebb_status exp_gc_remove_checkpoint(struct exp_master *m, const char *uuid,
 /* A checkpoint that was never completed: its row becomes a removal. */
 enum ebb_status exp_gc_discard(struct exp_master *m, const char *uuid, struct ebb_error *err);
 /* An ended trial needs its working directory no more: a copy of the model definition. */
+/* A job removes the folder; name: of its row of removals, or NULL. */
+enum ebb_status exp_gc_remove_tree(struct exp_master *m, const char *path, const char *name,
+                                   int64_t deleted_experiment, struct ebb_error *err);
 enum ebb_status exp_gc_clear_trial(struct exp_master *m, struct exp_trial *r,
                                    struct ebb_error *err);
 enum ebb_status exp_gc_job_done(struct exp_master *m, struct exp_job *job, struct ebb_error *err);

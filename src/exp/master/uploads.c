@@ -226,21 +226,6 @@ static bool is_read(const struct exp_master *m, const char *uuid)
     return exp_check_reads(m, uuid);
 }
 
-static enum ebb_status remove_later(struct exp_master *m, const char *path, struct ebb_error *err)
-{
-    struct exp_job *job = exp_job_create(EXP_JOB_REMOVE_TREE);
-    if (job == NULL)
-        return ebb_no_memory(err, sizeof *job);
-    enum ebb_status status = exp_text_set(&job->work_dir, path, err);
-    if (status != EBB_OK) {
-        exp_job_destroy(job);
-        return status;
-    }
-    m->removals++;
-    exp_job_later(m, job);
-    return EBB_OK;
-}
-
 /* Out of sight at once: whoever wants it from now on finds nothing, not the half of it. */
 static enum ebb_status evict(struct exp_master *m, const char *place, const char *uuid,
                              struct ebb_error *err)
@@ -248,7 +233,7 @@ static enum ebb_status evict(struct exp_master *m, const char *place, const char
     char path[4096], gone[4096 + 8];
     snprintf(path, sizeof path, "%s/%s/%s", m->state_dir, place, uuid);
     snprintf(gone, sizeof gone, "%s/%s/.%s" GONE, m->state_dir, place, uuid);
-    return remove_later(m, rename(path, gone) == 0 ? gone : path, err);
+    return exp_gc_remove_tree(m, rename(path, gone) == 0 ? gone : path, NULL, 0, err);
 }
 
 /* The staged copy of one that is in its store becomes the cached one. */
@@ -391,7 +376,7 @@ static enum ebb_status clear_halves(struct exp_master *m, const char *place, str
         if (e->d_name[0] != '.' || n < EXP_UUID_TEXT || !(is_cache || is_gone))
             continue;
         snprintf(path, sizeof path, "%s/%s/%.300s", m->state_dir, place, e->d_name);
-        status = remove_later(m, path, err);
+        status = exp_gc_remove_tree(m, path, NULL, 0, err);
     }
     if (dir != NULL)
         closedir(dir);
