@@ -95,6 +95,11 @@ static inline struct planner_tiers planner_without_tiers(const struct planner_ti
     return none;
 }
 
+/* For want of room, in tier 0 or below, a try fails and nothing else does: above the floor there is
+ * a way. */
+enum ebb_status planner_unless_no_room(enum ebb_status status, const struct ebb_error *why,
+                                       struct ebb_error *err);
+
 static inline bool planner_has_tiers(const struct planner_tiers *tiers)
 {
     return tiers && (tiers->bytes[DEVICE_HOST] || tiers->bytes[DEVICE_FILE]);

@@ -77,9 +77,8 @@ static struct exec_options options_for(const struct unified *u, const struct pla
     return o;
 }
 
-/* For want of room, in tier 0 or below, a try fails and nothing else does. */
-enum ebb_status planner_unified_unless_no_room(enum ebb_status status, const struct ebb_error *why,
-                                               struct ebb_error *err)
+enum ebb_status planner_unless_no_room(enum ebb_status status, const struct ebb_error *why,
+                                       struct ebb_error *err)
 {
     if (status == EBB_OK || status == EBB_EBUDGET)
         return EBB_OK;
@@ -95,7 +94,7 @@ enum ebb_status planner_unified_compare(struct unified *u, struct plan *plan, st
     o.plan = plan;
     enum ebb_status status = exec_run(u->program, &o, &report, &why);
     if (status != EBB_OK)
-        return planner_unified_unless_no_room(status, &why, err);
+        return planner_unless_no_room(status, &why, err);
     uint64_t ns = report.device_ns > report.clock_ns ? report.device_ns : report.clock_ns;
     if (u->fastest && ns < u->fastest_ns) {
         EBB_TRY(plan_copy(u->fastest, plan, err));
@@ -118,7 +117,7 @@ static enum ebb_status compare_early(struct unified *u, const struct plan *plan,
     struct ebb_error why = {0};
     enum ebb_status status =
         planner_early(u->trace, plan, u->tiers, drops_late, &early, &is_found, &why);
-    status = planner_unified_unless_no_room(status, &why, err);
+    status = planner_unless_no_room(status, &why, err);
     if (status == EBB_OK && is_found)
         status = planner_unified_compare(u, &early, err);
     plan_fini(&early);
@@ -140,7 +139,7 @@ static enum ebb_status compare_still(struct unified *u, struct plan *plan, struc
     enum ebb_status status = plan_assign_sliding(u->trace, plan, u->tiers->bytes[0], NULL, &why);
     if (status == EBB_OK)
         return planner_unified_compare(u, plan, err);
-    return planner_unified_unless_no_room(status, &why, err);
+    return planner_unless_no_room(status, &why, err);
 }
 
 /* Without what serves nobody, and then with its copies moved. */
@@ -234,7 +233,7 @@ static enum ebb_status try_policy(struct unified *u, const struct planner_tiers 
         status = exec_log_to_plan(&log, u->trace, plan, &why);
     snprintf(plan->planner, sizeof plan->planner, "%s", policy->name);
     exec_log_fini(&log);
-    return planner_unified_unless_no_room(status, &why, err);
+    return planner_unless_no_room(status, &why, err);
 }
 
 /* Its residents find their places within `height`. */
@@ -370,7 +369,7 @@ static enum ebb_status try_best(struct unified *u, double slack, struct ebb_erro
     request.move_bytes_per_ns = u->tiers->links.in[DEVICE_T0].bytes_per_ns;
     request.seed = u->seed;
     enum ebb_status status = planner_run(planner_find("best"), u->trace, &request, &result, &why);
-    status = planner_unified_unless_no_room(status, &why, err);
+    status = planner_unless_no_room(status, &why, err);
     if (status == EBB_OK && result.status == PLANNER_OK)
         status = planner_unified_compare(u, &result.plan, err);
     planner_result_fini(&result);

@@ -62,9 +62,6 @@ static inline bool planner_unified_is_exchanged(const struct unified *u)
     return u->is_found && strcmp(u->best->planner, PLANNER_EXCHANGE) == 0;
 }
 
-/* For want of room, in tier 0 or below, a try fails and nothing else does. */
-enum ebb_status planner_unified_unless_no_room(enum ebb_status status, const struct ebb_error *why,
-                                               struct ebb_error *err);
 bool planner_unified_has_copies(const struct plan *plan);
 /* Times a plan; a faster one changes places with the best. */
 enum ebb_status planner_unified_compare(struct unified *u, struct plan *plan,

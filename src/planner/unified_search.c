@@ -63,7 +63,7 @@ static enum ebb_status pack_best(struct unified *u, struct ebb_error *err)
     if (status == EBB_OK)
         status = planner_unified_compare(u, &still, &why);
     plan_fini(&still);
-    return planner_unified_unless_no_room(status, &why, err);
+    return planner_unless_no_room(status, &why, err);
 }
 
 /* What another search found. Where it is the best, flips begin as there (`leads`), or as they would. */

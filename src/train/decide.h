@@ -43,6 +43,7 @@ enum ebb_status train_ways_name(struct train_ways *ways, const char *name, struc
 void train_ways_wish(struct train_ways *ways, const struct train_wishes *wishes);
 void train_ways_budget(struct train_ways *ways, uint64_t bytes);
 struct exec_options train_ways_options(const struct train_ways *ways);
+bool train_ways_are_measured(const struct train_ways *ways); /* their links */
 
 struct train_choice {
     const struct trace *trace; /* borrowed, as are */
