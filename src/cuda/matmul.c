@@ -71,7 +71,8 @@ static struct cuda_product product_of(const struct kernel_matmul *m, const struc
     p.out_dtype = m->out_dtype;
     p.has_bias = m->has_bias != 0;
     p.has_relu = m->has_relu != 0;
-    p.adds = m->adds;
+    /* the library adds what is given in the place of the result as well */
+    p.adds = m->adds == KERNEL_ADDS_SUM ? KERNEL_ADDS_OTHER : m->adds;
     p.alpha = 1.0f;
     p.alignment = is_aligned && is_even(m, w) ? 16 : (int32_t)cuda_dtype_bytes(m->dtype);
     return p;

@@ -79,7 +79,7 @@ static bool takes_product(const void *desc, const struct kernel_args *types)
 {
     const struct kernel_matmul *m = desc;
     return takes_pair(types) &&
-           (m->adds != KERNEL_ADDS_OTHER || types->in_dtype[3] == types->out_dtype[0]);
+           (m->adds < KERNEL_ADDS_OTHER || types->in_dtype[3] == types->out_dtype[0]);
 }
 
 static bool takes_conv(const void *desc, const struct kernel_args *types)
@@ -558,7 +558,7 @@ static enum ebb_status table_algorithms(struct kernel_context *c, bool measures,
 const struct kernel_table kernel_cuda = {
     .device = "cuda",
     .profile = cuda_profile,
-    .rewrites = "+head,+gate,+packed,+residual,+addend,+bias",
+    .rewrites = "+head,+gate,+packed,+residual,+addend,+bias,-sums",
     .is_last = true,
     .open = table_open,
     .close = table_close,

@@ -21,7 +21,8 @@
  *   T6  A context opened without a device (on a profile alone) answers takes and need, and runs
  *       nothing.
  *   T7  Where a result may lie over an operand: see the families that say "in place", and the
- *       element-wise ones (unary, its gradient, binary), batch_norm_grad (dx over dy).
+ *       element-wise ones (unary, its gradient, binary), batch_norm_grad (dx over dy), products
+ *       that add to a sum (C over r, KERNEL_ADDS_SUM).
  *
  * Unless a description has strides, blocks or lanes, tensors are dense and row-major. Members named
  * `zero` are 0, and so is what lies behind a rank. Families and operands stand at the end. */
@@ -190,7 +191,8 @@ struct kernel_lines_desc { /* over the middle of [outer, n, inner] */
 enum kernel_adds {
     KERNEL_ADDS_NOTHING,
     KERNEL_ADDS_ITSELF, /* C += A B; float32 only */
-    KERNEL_ADDS_OTHER   /* C = A B + r: dense, of C's shape and type */
+    KERNEL_ADDS_OTHER,  /* C = A B + r: dense, of C's shape and type */
+    KERNEL_ADDS_SUM     /* the same in float32, rounded as the table likes; r may be C */
 };
 
 /* C = A B (+ bias over the last dimension). Batch dimensions are equal or 1 (broadcast). Strides in

@@ -71,8 +71,8 @@ static double flops(const struct kernel_matmul *m)
 
 static bool is_own(const struct kernel_matmul *m, const_dnnl_primitive_desc_t pd)
 {
-    return m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 && flops(m) <= OWN_FLOPS &&
-           !is_blocked(pd);
+    return kernel_matmul_is_thin(m) || (m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 &&
+                                        flops(m) <= OWN_FLOPS && !is_blocked(pd));
 }
 
 #define ALONE_FLOPS 5e5  /* some microseconds: other threads are not worth calling */
@@ -307,12 +307,15 @@ enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_
     return EBB_OK;
 }
 
-/* What is given beside is added behind the product: the bits of both ops, one after the other. */
+/* What is given beside is added behind the product: the bits of both ops, one after the other. A sum is
+ * brought to where the result will be, and the product adds to it. */
 static struct kernel_matmul alone(const struct kernel_matmul *m)
 {
     struct kernel_matmul product = *m;
     if (m->adds == KERNEL_ADDS_OTHER)
         product.adds = KERNEL_ADDS_NOTHING;
+    if (m->adds == KERNEL_ADDS_SUM)
+        product.adds = KERNEL_ADDS_ITSELF;
     return product;
 }
 
@@ -328,6 +331,12 @@ KERNEL_CLONES static void add_other(void *argument, int64_t first, int64_t last)
     float *restrict c = j->c;
     for (int64_t i = first; i < last; i++)
         c[i] += r[i];
+}
+
+static void copy_other(void *argument, int64_t first, int64_t last)
+{
+    const struct add_job *j = argument;
+    memcpy(j->c + first, j->r + first, (size_t)(last - first) * sizeof *j->c);
 }
 
 KERNEL_NEED(matmul)
@@ -346,16 +355,16 @@ KERNEL_CPU(matmul)
 {
     const struct kernel_matmul *d = desc;
     struct kernel_matmul m = alone(d);
+    struct add_job job = {args->in[3], args->out[0]};
+    int64_t n = 1;
+    for (int i = 0; i < d->rank; i++)
+        n *= d->c_dims[i];
+    if (d->adds == KERNEL_ADDS_SUM && job.r != job.c)
+        EBB_TRY(kernel_parallel(c, n, 1, copy_other, &job));
     if (kernel_matmul_is_low(&m))
         return kernel_matmul_low(c, &m, args->in[0], args->in[1], args->in[2], args->out[0],
                                  args->workspace, err);
     EBB_TRY(kernel_matmul_run(c, &m, args->in[0], args->in[1], args->in[2], args->out[0],
                               args->workspace, err));
-    if (d->adds != KERNEL_ADDS_OTHER)
-        return EBB_OK;
-    struct add_job job = {args->in[3], args->out[0]};
-    int64_t n = 1;
-    for (int i = 0; i < d->rank; i++)
-        n *= d->c_dims[i];
-    return kernel_parallel(c, n, 1, add_other, &job);
+    return d->adds == KERNEL_ADDS_OTHER ? kernel_parallel(c, n, 1, add_other, &job) : EBB_OK;
 }

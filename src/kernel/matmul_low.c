@@ -54,12 +54,14 @@ static struct tiles tiles_of(const struct kernel_matmul *m)
 }
 
 /* The product of a tile, as it lies in the workspace: operands keep which of their sides is dense. */
-static struct kernel_matmul tile_of(const struct kernel_matmul *m, int64_t rows, int64_t columns)
+static struct kernel_matmul tile_of(const struct kernel_matmul *m, bool is_direct, int64_t rows,
+                                    int64_t columns)
 {
     struct kernel_matmul tile = *m;
     int64_t k = m->a_dims[1];
     bool ta = m->a_strides[1] != 1, tb = m->b_strides[1] != 1;
     tile.dtype = tile.out_dtype = KERNEL_F32;
+    tile.adds = is_direct && m->adds ? KERNEL_ADDS_ITSELF : KERNEL_ADDS_NOTHING;
     tile.a_dims[0] = tile.c_dims[0] = rows;
     tile.b_dims[1] = tile.c_dims[1] = columns;
     tile.a_strides[0] = ta ? 1 : k;
@@ -74,7 +76,7 @@ bool kernel_matmul_is_low(const struct kernel_matmul *m)
     bool is_taken = m->dtype == KERNEL_BF16 && kernel_has_bf16();
     double all = (double)(m->c_dims[0] + m->c_dims[1]) * (double)m->a_dims[1] +
                  (double)m->c_dims[0] * (double)m->c_dims[1];
-    return m->dtype != KERNEL_F32 && !is_taken && m->rank == 2 && m->adds == KERNEL_ADDS_NOTHING &&
+    return m->dtype != KERNEL_F32 && !is_taken && m->rank == 2 && m->adds != KERNEL_ADDS_OTHER &&
            m->a_dims[1] > 1 && m->c_dims[0] > 1 && m->c_dims[1] > 1 && all * sizeof(float) > TILE;
 }
 
@@ -85,7 +87,7 @@ enum ebb_status kernel_matmul_low_need(struct kernel_context *c, const struct ke
     *bytes = 0;
     for (int i = 0; i < 4; i++) { /* whole tiles, and those at both ends */
         int64_t rows = i & 1 ? t.m % t.rows : t.rows, columns = i & 2 ? t.n % t.columns : t.columns;
-        struct kernel_matmul tile = tile_of(m, rows, columns);
+        struct kernel_matmul tile = tile_of(m, t.is_direct, rows, columns);
         size_t inner = 0;
         if (rows > 0 && columns > 0)
             EBB_TRY(kernel_matmul_prepare(c, &tile, &inner, err));
@@ -118,6 +120,7 @@ LINES(from_f16, uint16_t, float, kernel_from_f16(x[j]))
 LINES(to_bf16, float, uint16_t, kernel_to_bf16(x[j]))
 LINES(to_f16, float, uint16_t, kernel_to_f16(x[j]))
 LINES(to_float, float, float, x[j])
+LINES(to_sum, float, float, y[j] + x[j])
 
 /* `high` x `wide` numbers of a matrix, of which one stride is 1, as lines of the dense side. */
 static void load(const struct kernel_context *c, int dtype, const uint16_t *x, int64_t high,
@@ -134,16 +137,17 @@ static void load(const struct kernel_context *c, int dtype, const uint16_t *x, i
 }
 
 static void store(const struct kernel_context *c, const float *from, int64_t rows, int64_t columns,
-                  int dtype, void *out, int64_t at, int64_t stride)
+                  const struct kernel_matmul *m, void *out, int64_t at)
 {
+    int dtype = m->out_dtype;
     static const kernel_body bodies[KERNEL_DTYPES] = {
         [KERNEL_F32] = to_float, [KERNEL_BF16] = to_bf16, [KERNEL_F16] = to_f16};
     struct lines l = {.from = from,
                       .to = (char *)out + at * (dtype == KERNEL_F32 ? 4 : 2),
                       .from_stride = columns,
-                      .to_stride = stride,
+                      .to_stride = m->c_dims[1],
                       .count = columns};
-    kernel_parallel(c, rows, columns, bodies[dtype], &l);
+    kernel_parallel(c, rows, columns, m->adds ? to_sum : bodies[dtype], &l);
 }
 
 enum ebb_status kernel_matmul_low(struct kernel_context *c, const struct kernel_matmul *m,
@@ -159,13 +163,13 @@ enum ebb_status kernel_matmul_low(struct kernel_context *c, const struct kernel_
         load(c, m->dtype, a + i * m->a_strides[0], rows, t.k, m->a_strides, a_tile);
         for (int64_t j = 0; j < t.n; j += t.columns) {
             int64_t columns = kernel_min(t.columns, t.n - j);
-            struct kernel_matmul tile = tile_of(m, rows, columns);
+            struct kernel_matmul tile = tile_of(m, t.is_direct, rows, columns);
             if (i == 0 || t.columns < t.n)
                 load(c, m->dtype, b + j * m->b_strides[1], t.k, columns, m->b_strides, b_tile);
             EBB_TRY(kernel_matmul_run(c, &tile, a_tile, b_tile, bias ? bias + j : NULL,
                                       t.is_direct ? (float *)out + i * t.n : c_tile, inner, err));
             if (!t.is_direct)
-                store(c, c_tile, rows, columns, m->out_dtype, out, i * t.n + j, t.n);
+                store(c, c_tile, rows, columns, m, out, i * t.n + j);
         }
     }
     return EBB_OK;

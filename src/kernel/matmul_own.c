@@ -4,7 +4,10 @@
  * slice of b is laid out in doubles once and meets all rows of the block, TALL at a time, whose sums stay in
  * registers. Every sum begins with the bias, or what is added to, and goes over k in order. A product
  * of two floats is exact in double, so whether multiply and add are one instruction changes no
- * bit: they are the same for every shape of block and on every processor. */
+ * bit: they are the same for every shape of block and on every processor.
+ *
+ * Sums of a few terms (the share of one step in the gradient of weights) are bound by the result's way through memory:
+ * they go row by row, the same sums in the same order. */
 #include "kernel/internal.h"
 
 #define ROWS 24
@@ -103,6 +106,70 @@ static void own_panel(const struct own_job *job, const struct own_block *k, int6
         }
 }
 
+/* ---- few terms ------------------------------------------------------------------------------- */
+
+/* A row of the result: out[j] = its begin + a[0] b[0][j] + ... */
+static inline __attribute__((always_inline)) void thin_row(int depth, int64_t n, const double *a,
+                                                           const float *restrict b, int64_t sp,
+                                                           const float *restrict begin,
+                                                           float *restrict out)
+{
+    for (int64_t j = 0; j < n; j++) {
+        double sum = begin ? (double)begin[j] : 0.0;
+        for (int p = 0; p < depth; p++)
+            sum += a[p] * (double)b[p * sp + j];
+        out[j] = (float)sum;
+    }
+}
+
+static inline __attribute__((always_inline)) void thin_sum(int depth, int64_t n, const double *a,
+                                                           const float *restrict b, int64_t sp,
+                                                           float *restrict out)
+{
+    for (int64_t j = 0; j < n; j++) {
+        double sum = (double)out[j];
+        for (int p = 0; p < depth; p++)
+            sum += a[p] * (double)b[p * sp + j];
+        out[j] = (float)sum;
+    }
+}
+
+#define DEPTHS(X) X(1) X(2) X(3) X(4)
+
+KERNEL_CLONES KERNEL_CONTRACT static void thin_rows(void *argument, int64_t first, int64_t last)
+{
+    KERNEL_CONTRACT_BODY
+    const struct own_job *job = argument;
+    const struct kernel_matmul *m = job->m;
+    const int64_t n = m->c_dims[1], sp = m->b_strides[0];
+    for (int64_t i = first; i < last; i++) {
+        double a[KERNEL_THIN];
+        float *out = job->out + i * n;
+        for (int p = 0; p < m->a_dims[1]; p++)
+            a[p] = (double)job->a[i * m->a_strides[0] + p * m->a_strides[1]];
+        switch (m->a_dims[1]) {
+#define X(depth)                                                                                   \
+    case depth:                                                                                    \
+        if (m->adds)                                                                               \
+            thin_sum(depth, n, a, job->b, sp, out);                                                \
+        else                                                                                       \
+            thin_row(depth, n, a, job->b, sp, job->bias, out);                                     \
+        break;
+            DEPTHS(X)
+#undef X
+        }
+    }
+}
+
+bool kernel_matmul_is_thin(const struct kernel_matmul *m)
+{
+    return m->rank == 2 && m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 &&
+           m->a_dims[1] <= KERNEL_THIN && m->b_strides[1] == 1 && !m->has_relu &&
+           m->c_dims[1] >= 16;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
 static void own_body(void *argument, int64_t first, int64_t last)
 {
     const struct own_job *job = argument;
@@ -142,6 +209,10 @@ void kernel_matmul_own(const struct kernel_context *c, const struct kernel_matmu
                           .out = out,
                           .row_blocks = (rows + ROWS - 1) / ROWS,
                           .column_blocks = (n + COLUMNS - 1) / COLUMNS};
+    if (kernel_matmul_is_thin(m)) {
+        kernel_parallel(c, rows, n * m->a_dims[1], thin_rows, &job);
+        return;
+    }
     for (int d = 0; d < m->rank - 2; d++)
         batch *= m->c_dims[d];
     kernel_parallel(c, batch * job.row_blocks * job.column_blocks,

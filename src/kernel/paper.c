@@ -55,7 +55,7 @@ static bool takes_product(const void *desc, const struct kernel_args *types)
 {
     const struct kernel_matmul *m = desc;
     return are_one(types, 0, 2) && are_f32(types, 2, 3) &&
-           (m->adds != KERNEL_ADDS_OTHER || types->in_dtype[3] == types->out_dtype[0]);
+           (m->adds < KERNEL_ADDS_OTHER || types->in_dtype[3] == types->out_dtype[0]);
 }
 
 static bool takes_attention(const void *desc, const struct kernel_args *types, bool is_grad)
@@ -380,7 +380,7 @@ static enum ebb_status paper_run(struct kernel_context *context, enum kernel_fam
 const struct kernel_table kernel_paper = {
     .device = "cuda",
     .profile = kernel_paper_h200,
-    .rewrites = "+head,+gate,+packed,+residual,+addend,+bias",
+    .rewrites = "+head,+gate,+packed,+residual,+addend,+bias,-sums",
     .is_last = true,
     .open = paper_open,
     .close = paper_close,

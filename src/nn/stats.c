@@ -60,7 +60,7 @@ double nn_node_flops(const struct tensor_session *s, uint32_t node)
     if (strcmp(name, "conv_weights") == 0)
         return 2.0 * count(s, n.inputs[1]) * per_channel(s, n.first_output);
     if (strcmp(name, "matmul") == 0 || strcmp(name, "linear2") == 0 ||
-        strcmp(name, "linear_add") == 0)
+        strcmp(name, "linear_add") == 0 || strcmp(name, "matmul_add") == 0)
         return product_flops(s, &n);
     if (strncmp(name, "product_entropy", 15) == 0)
         return entropy_flops(s, &n, n.output_count > 1 && strcmp(name + 15, "_grad") == 0);

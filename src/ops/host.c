@@ -97,7 +97,7 @@ static enum ebb_status run_op(struct ops_host *h, const struct trace_op *op, str
     return status;
 }
 
-static enum ebb_status run_one(struct ops_host *host, uint32_t op, struct ebb_error *err)
+enum ebb_status ops_host_run_op(struct ops_host *host, uint32_t op, struct ebb_error *err)
 {
     const struct trace_op *o = &host->trace->ops[op];
     if (o->is_leaf)
@@ -111,6 +111,6 @@ static enum ebb_status run_one(struct ops_host *host, uint32_t op, struct ebb_er
 enum ebb_status ops_host_run(struct ops_host *host, struct ebb_error *err)
 {
     for (uint32_t i = 0; i < host->trace->op_count; i++)
-        EBB_TRY(run_one(host, i, err));
+        EBB_TRY(ops_host_run_op(host, i, err));
     return EBB_OK;
 }

@@ -137,6 +137,7 @@ struct ops_def {
     struct trace_kind over_kind;    /* the same op in place */
     uint8_t overwrites;             /* 1 + input that output 0 may be written over; 0: none */
     bool is_over;                   /* whether OVER is on or not */
+    bool is_chain;                  /* only in chains of such ops (tensor_node_desc) */
     enum ops_low low_rule;
     int64_t (*planes)(const void *attr); /* only with OPS_LOW_PLANES */
     uint64_t low_out;
@@ -259,7 +260,8 @@ struct ops_rewrite {
     X(packed)                                                                                      \
     X(residual)                                                                                    \
     X(addend)                                                                                      \
-    X(bias)
+    X(bias)                                                                                        \
+    X(sums)
 #define X(name) extern const struct ops_rewrite ops_##name##_rewrite;
 OPS_REWRITES(X)
 #undef X

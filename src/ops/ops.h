@@ -210,6 +210,7 @@ struct ops_host {
 enum ebb_status ops_host_create(struct ops_host *host, const struct trace *trace, void *context,
                                 struct ebb_error *err);
 enum ebb_status ops_host_run(struct ops_host *host, struct ebb_error *err);
+enum ebb_status ops_host_run_op(struct ops_host *host, uint32_t op, struct ebb_error *err);
 void ops_host_destroy(struct ops_host *host);
 /* Bytes of a tensor of the trace. */
 void *ops_host_tensor(const struct ops_host *host, uint32_t trace_tensor);
@@ -271,6 +272,10 @@ enum ops_pass {
     /* Off at the start: the gradient of a gelu together with that of the bias before it, the sums of
      * its columns; the same bits in float32. */
     OPS_PASS_BIAS = 65536,
+    /* The gradient of weights that several linear layers share, as steps of a recurrent net do, is added
+     * in the product to the sum so far, in its place where nothing else reads that; float32 sums
+     * are rounded once instead of twice. */
+    OPS_PASS_SUMS = 131072,
 };
 /* Which are on at the start is a matter of the table (kernel_table.rewrites). */
 void ops_backend_set_passes(void *backend, unsigned passes);

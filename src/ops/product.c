@@ -11,6 +11,7 @@ enum {
     ROW_ATTENTION_GRAD,
     ROW_ATTENTION,
     ROW_LINEAR_ADD,
+    ROW_MATMUL_ADD,
     ROW_COUNT
 };
 
@@ -59,9 +60,11 @@ static void describe_product(const struct ops_views *v, void *desc)
     m->dtype = v->in[0]->dtype;
     m->out_dtype = c->dtype;
     m->rank = c->rank;
-    bool adds = v->def->variant == ROW_LINEAR_ADD; /* in[2], before the bias */
+    bool adds = v->def->variant != 0; /* in[2], before the bias */
     m->has_bias = v->in_count > 2 + (uint32_t)adds;
-    m->adds = adds ? KERNEL_ADDS_OTHER : KERNEL_ADDS_NOTHING;
+    m->adds = v->def->variant == ROW_LINEAR_ADD   ? KERNEL_ADDS_OTHER
+              : v->def->variant == ROW_MATMUL_ADD ? KERNEL_ADDS_SUM
+                                                  : KERNEL_ADDS_NOTHING;
     m->has_relu = a->has_relu;
     operand(v->in[0], c->rank, a->ta, m->a_dims, m->a_strides);
     operand(v->in[1], c->rank, a->tb, m->b_dims, m->b_strides);
@@ -134,6 +137,21 @@ static void grad_matmul(struct ops_backward *b)
     }
 }
 
+/* a, b, and the sum so far, which the result may be written over. */
+static enum ebb_status infer_matmul_add(struct ops_infer *i, struct ebb_error *err)
+{
+    EBB_TRY(infer_product(i, err));
+    if (i->in[2]->dtype != TENSOR_F32 || !tensor_same_shape(i->in[2], &i->out[0]))
+        return ops_wrong(i, err, "what is added must be F32 and have the shape of the result");
+    return EBB_OK;
+}
+
+static void grad_matmul_add(struct ops_backward *b)
+{
+    grad_matmul(b);
+    b->gin[2] = b->gout[0];
+}
+
 static tensor_id build_matmul(struct ops_build *b);
 
 /* ---- linear --------------------------------------------------------------------------------- */
@@ -159,6 +177,24 @@ static enum ebb_status infer_linear2(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* Asked where the gradient of weights is made: other readers have sent theirs already. */
+const struct ops_rewrite ops_sums_rewrite = {"sums", OPS_PASS_SUMS, .is_default = true};
+
+/* g^T x; added to what is there where that is as large and dense. */
+static tensor_id weights_grad(struct ops_backward *b, tensor_id g)
+{
+    struct tensor_session *s = b->session;
+    const struct matmul_attr attr = {.ta = 1, .is_wide = 1}; /* weights want it in full */
+    tensor_id sum = b->so_far ? b->so_far[1] : TENSOR_NONE;
+    const struct tensor_view *v = tensor_view_of(s, sum);
+    bool adds = sum.v && ops_has_pass(s, OPS_PASS_SUMS) && v->dtype == TENSOR_F32 &&
+                tensor_is_dense(v) && tensor_same_shape(v, tensor_view_of(s, b->in[1]));
+    tensor_id in[3] = {fit(s, g), fit(s, b->in[0]), sum};
+    if (adds)
+        b->has_taken[1] = true;
+    return ops_emit(s, &rows[adds ? ROW_MATMUL_ADD : ROW_MATMUL], &attr, adds ? 3 : 2, in);
+}
+
 static void grad_linear2(struct ops_backward *b)
 {
     struct tensor_session *s = b->session;
@@ -169,11 +205,8 @@ static void grad_linear2(struct ops_backward *b)
     tensor_id sums = needs_bias ? ops_gelu_grad_sums(s, &g) : TENSOR_NONE;
     if (b->needs[0])
         b->gin[0] = ops_matmul(s, g, b->in[1], false, false);
-    if (b->needs[1]) { /* weights want their gradient in full */
-        struct matmul_attr attr = {.ta = 1, .is_wide = 1};
-        b->gin[1] =
-            ops_emit(s, &rows[ROW_MATMUL], &attr, 2, (tensor_id[]){fit(s, g), fit(s, b->in[0])});
-    }
+    if (b->needs[1])
+        b->gin[1] = weights_grad(b, g);
     if (needs_bias)
         b->gin[bias] = sums.v ? sums : ops_reduce_dims(s, "sum", g, 1, false);
     if (bias == 3)
@@ -529,6 +562,11 @@ static const struct ops_def rows[ROW_COUNT] = {
                         OPS_ATTR(struct matmul_attr, NULL, NULL), .low_rule = OPS_LOW_WHOLE,
                         .variant = ROW_LINEAR_ADD, .ins = "0132", .low_out = 1, .strided = 3,
                         .is_internal = true},
+    [ROW_MATMUL_ADD] = {OPS_PRIMITIVE("matmul_add", 3, 3, infer_matmul_add, MATMUL,
+                                      describe_product, grad_matmul_add),
+                        OPS_ATTR(struct matmul_attr, NULL, NULL), .low_rule = OPS_LOW_WHOLE,
+                        .variant = ROW_MATMUL_ADD, .ins = "01-2", .low_out = 1, .strided = 3,
+                        .overwrites = 3, .is_over = true, .is_chain = true, .is_internal = true},
 };
 
 bool ops_is_product(const struct tensor_node *n)

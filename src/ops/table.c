@@ -292,6 +292,7 @@ static tensor_id append(struct call *c)
                                     .attr_bytes = c->attr_bytes,
                                     .workspace_bytes = c->workspace_bytes,
                                     .overwrites = is_over ? def->overwrites : 0,
+                                    .is_chain = is_over && def->is_chain,
                                     .overwriting_kind = &def->over_kind,
                                     .cost_ns = c->need.cost_ns};
     return tensor_append(c->i.session, &desc);

@@ -55,6 +55,19 @@ static bool can_overwrite(const struct tensor_session *s, const struct tensor_re
            bytes_of(view) == bytes_of(&s->views[n->first_output]) && bytes_of(view) > 0;
 }
 
+/* Whether the op before made what n would overwrite in the same way, or the next one overwrites what n
+ * makes. */
+static bool is_in_chain(const struct tensor_session *s, const struct tensor_record *n,
+                        const uint32_t *last)
+{
+    const struct tensor_info *root = &s->infos[s->infos[n->inputs[n->overwrites - 1u].v].root];
+    uint32_t next = last[n->first_output];
+    if (s->nodes[root->node].is_chain || next == UINT32_MAX || !s->nodes[next].is_chain)
+        return s->nodes[root->node].is_chain;
+    const struct tensor_record *m = &s->nodes[next];
+    return s->infos[m->inputs[m->overwrites - 1u].v].root == n->first_output;
+}
+
 static uint32_t blob_bytes(const struct tensor_session *s, const struct tensor_record *n)
 {
     size_t bytes = sizeof(struct tensor_blob_head) + tensor_round_up(n->attr_bytes);
@@ -105,7 +118,8 @@ static enum ebb_status emit_op(struct emitter *e, struct tensor_record *n, struc
             if (s->infos[n->inputs[i].v].root == o->mutates)
                 outputs[k] = (struct trace_output){.alias = TRACE_MUTATE, .alias_input = i};
     }
-    bool is_over = n->overwrites && can_overwrite(s, n, n->overwrites - 1u, e->last);
+    bool is_over = n->overwrites && can_overwrite(s, n, n->overwrites - 1u, e->last) &&
+                   (!n->is_chain || is_in_chain(s, n, e->last));
     if (is_over)
         outputs[0] =
             (struct trace_output){.alias = TRACE_MUTATE, .alias_input = n->overwrites - 1u};

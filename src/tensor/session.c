@@ -158,6 +158,7 @@ static tensor_id append(struct tensor_session *s, const struct tensor_node_desc 
     n->op = TRACE_NONE;
     n->phase = (uint8_t)s->phase;
     n->overwrites = d->overwrites;
+    n->is_chain = d->is_chain;
     n->is_leaf = is_leaf;
     n->is_needed = n->is_lasting = false;
     if (!keep_parts(s, d, n))

@@ -30,7 +30,7 @@ struct tensor_record { /* of one node */
     uint32_t op;      /* in the last finished trace */
     uint8_t phase;
     uint8_t overwrites;
-    bool is_leaf, is_needed;
+    bool is_chain, is_leaf, is_needed;
     bool is_lasting; /* a leaf of which some version is kept */
 };
 

@@ -122,6 +122,9 @@ struct tensor_node_desc {
      * then it is of this kind, whose purity is TRACE_MUTATING. Decided when the trace is written.
      */
     uint8_t overwrites;
+    /* Only where what it would overwrite is, or becomes, that of another such op: a sum of two can be made
+     * again, one of many had better stay where it is. */
+    bool is_chain;
     const struct trace_kind *overwriting_kind;
 };
 

@@ -193,6 +193,12 @@ static void own_case(struct kernel_context *c, int64_t batch, int64_t m, int64_t
                        (double)b[p * d.b_strides[1] + j * d.b_strides[2]];
             want[i * n + j] = has_relu && (float)sum < 0 ? 0 : (float)sum;
         }
+    if (batch == 1) { /* as a layer's gradients come */
+        int64_t *dims[] = {d.a_dims, d.b_dims, d.c_dims, d.a_strides, d.b_strides};
+        for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+            memmove(dims[i], dims[i] + 1, 2 * sizeof **dims);
+        d.rank = 2;
+    }
     kernel_matmul_own(c, &d, a, b, bias, out);
     CHECK(memcmp(out, want, (size_t)(batch * m * n) * 4) == 0);
     ebb_free(a), ebb_free(b), ebb_free(bias), ebb_free(out), ebb_free(want);
@@ -207,6 +213,51 @@ TEST(matmul__of_our_own_has_the_bits_of_plain_loops)
             own_case(c, 2, 5, 9, 7, how);
             own_case(c, 1, 31, 70, 300, how);
             own_case(c, 3, 24, 8, 256, how);
+            for (int64_t k = 1; k <= KERNEL_THIN + 1; k++)
+                own_case(c, 1, 67, 1 + 37 * k, k, how);
+        }
+        kernel_cpu.close(c);
+    }
+}
+
+/* C = A B + r, beside r and over it: the same bits. */
+static void sum_case(struct kernel_context *c, int64_t m, int64_t n, int64_t k, unsigned how)
+{
+    bool ta = how & 1, tb = how & 2;
+    struct kernel_matmul d = {.rank = 2,
+                              .adds = KERNEL_ADDS_SUM,
+                              .a_dims = {m, k},
+                              .b_dims = {k, n},
+                              .c_dims = {m, n},
+                              .a_strides = {ta ? 1 : k, ta ? m : 1},
+                              .b_strides = {tb ? 1 : n, tb ? k : 1}};
+    float *a = random_floats(m * k), *b = random_floats(k * n), *r = random_floats(m * n);
+    float *out = random_floats(m * n);
+    double *want = ebb_calloc((size_t)(m * n), sizeof *want);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            want[i * n + j] = (double)r[i * n + j];
+            for (int64_t p = 0; p < k; p++)
+                want[i * n + j] += (double)a[i * d.a_strides[0] + p * d.a_strides[1]] *
+                                   (double)b[p * d.b_strides[0] + j * d.b_strides[1]];
+        }
+    CALL(MATMUL, &d, .in = {a, b, NULL, r}, .out = {out});
+    check_near(out, want, m * n, "a product added to a sum");
+    CALL(MATMUL, &d, .in = {a, b, NULL, r}, .out = {r});
+    CHECK(memcmp(out, r, (size_t)(m * n) * sizeof *r) == 0);
+    ebb_free(a), ebb_free(b), ebb_free(r), ebb_free(out), ebb_free(want);
+}
+
+TEST(matmul__adds_to_a_sum_in_its_place)
+{
+    for (int threads = 1; threads <= 3; threads++) {
+        struct kernel_context *c = context(threads);
+        for (unsigned how = 0; how < 4; how++) {
+            sum_case(c, 40, 70, 0, how);
+            for (int64_t k = 1; k <= KERNEL_THIN + 1; k++)
+                sum_case(c, 33, 70, k, how);
+            sum_case(c, 130, 258, 90, how); /* the library's */
+            sum_case(c, 512, 300, 40, how);
         }
         kernel_cpu.close(c);
     }
@@ -254,18 +305,21 @@ static uint16_t *low_numbers(int64_t n, float *same)
 
 /* Near the product of the same numbers in float32, the same bits each time, and never a whole
  * operand converted. */
-static void low_case(int threads, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int out_dtype)
+static void low_case(int threads, int64_t m, int64_t n, int64_t k, bool ta, bool tb, int out_dtype,
+                     bool adds)
 {
     struct kernel_matmul d = {.dtype = KERNEL_F16,
                               .out_dtype = out_dtype,
                               .rank = 2,
-                              .has_bias = true,
+                              .has_bias = !adds,
+                              .adds = adds ? KERNEL_ADDS_SUM : KERNEL_ADDS_NOTHING,
                               .a_dims = {m, k},
                               .b_dims = {k, n},
                               .c_dims = {m, n},
                               .a_strides = {ta ? 1 : k, ta ? m : 1},
                               .b_strides = {tb ? 1 : n, tb ? k : 1}};
     struct kernel_matmul wide = d;
+    float *sum = adds ? random_floats(m * n) : NULL;
     float *a = random_floats(m * k), *b = random_floats(k * n), *bias = random_floats(n);
     float *want = random_floats(m * n), *got = random_floats(m * n), *again = random_floats(m * n);
     uint16_t *low_a = low_numbers(m * k, a), *low_b = low_numbers(k * n, b);
@@ -279,9 +333,11 @@ static void low_case(int threads, int64_t m, int64_t n, int64_t k, bool ta, bool
     CHECK(kernel_cpu.takes(c, KERNEL_FAMILY_MATMUL, &d, &types));
     CHECK_OK(kernel_cpu.need(c, KERNEL_FAMILY_MATMUL, &d, &types, &need, &err), &err);
     CHECK(need.workspace_bytes < (UINT64_C(6) << 20));
-    CALL(MATMUL, &d, .in = {low_a, low_b, bias}, .out = {got});
-    CALL(MATMUL, &d, .in = {low_a, low_b, bias}, .out = {again});
-    CALL(MATMUL, &wide, .in = {a, b, bias}, .out = {want});
+    CALL(MATMUL, &d, .in = {low_a, low_b, bias, sum}, .out = {got});
+    if (adds) /* in its place */
+        memcpy(again, sum, bytes);
+    CALL(MATMUL, &d, .in = {low_a, low_b, bias, adds ? again : NULL}, .out = {again});
+    CALL(MATMUL, &wide, .in = {a, b, bias, sum}, .out = {want});
     kernel_cpu.close(c);
     CHECK(memcmp(got, again, bytes) == 0);
     for (int64_t i = 0; i < m * n; i++) {
@@ -297,7 +353,7 @@ static void low_case(int threads, int64_t m, int64_t n, int64_t k, bool ta, bool
         check_near(got, exact, m * n, "a large product of 16 bits");
     for (int64_t i = 0; i < m * n; i++) /* half a unit apart may round to neighbours */
         CHECK(fabs((double)got[i] - exact[i]) <= 1e-3 * fabs(exact[i]) + 1e-4);
-    void *all[] = {a, b, bias, want, got, again, low_a, low_b, exact};
+    void *all[] = {a, b, bias, want, got, again, low_a, low_b, exact, sum};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         ebb_free(all[i]);
 }
@@ -305,11 +361,15 @@ static void low_case(int threads, int64_t m, int64_t n, int64_t k, bool ta, bool
 TEST(matmul__of_many_numbers_of_16_bits_converts_no_operand_whole)
 {
     for (int threads = 1; threads <= 3; threads += 2) {
-        low_case(threads, 2, 3001, 1500, false, true, KERNEL_F16);  /* a layer of few samples */
-        low_case(threads, 2, 1500, 3001, false, false, KERNEL_F16); /* gradient of its input */
-        low_case(threads, 1500, 3001, 2, true, false, KERNEL_F32);  /* and of its weights */
-        low_case(threads, 700, 1101, 600, false, false, KERNEL_F16);
-        low_case(threads, 700, 1101, 600, true, true, KERNEL_F32);
+        low_case(threads, 2, 3001, 1500, false, true, KERNEL_F16,
+                 false); /* a layer of few samples */
+        low_case(threads, 2, 1500, 3001, false, false, KERNEL_F16,
+                 false); /* gradient of its input */
+        low_case(threads, 1500, 3001, 2, true, false, KERNEL_F32, false); /* and of its weights */
+        low_case(threads, 700, 1101, 600, false, false, KERNEL_F16, false);
+        low_case(threads, 700, 1101, 600, true, true, KERNEL_F32, false);
+        low_case(threads, 1500, 3001, 2, true, false, KERNEL_F32, true);
+        low_case(threads, 700, 1101, 600, true, true, KERNEL_F32, true);
     }
 }
 
