@@ -1,11 +1,11 @@
 /* exec_oracle.h - judges a run by its event log alone: no code of exec, mem or plan is used.
  *
- * Memory is a map of 256-byte units with an owner each, so two ranges that overlap, or leave the
- * budget, are seen. Contents are hashes: an op's output is a hash of the op and of what its inputs
+ * Memory is pieces with an owner each, cut wherever anything begins or ends, so two ranges that
+ * overlap, or leave the budget, are seen. Contents are hashes: an op's output is a hash of the op and of what its inputs
  * hold at that moment; the reference values come from executing the trace once without a limit. So
  * an op that reads something stale, half restored or fetched from an old copy gives itself away at
  * once. A clock per stream (compute; out and in of each lower tier) follows the copies. Under a
- * plan every unit of every tier knows until when a copy, or an op that the host runs in tier 1, reads
+ * plan every piece of every tier knows until when a copy, or an op that the host runs in tier 1, reads
  * or fills it, and whoever touches it must wait so long; nobody waits for anything else. Under a policy compute waits for a copy
  * out when its storage is written, moved or given back, and for a copy in when it is read, too.
  *
@@ -45,18 +45,23 @@ struct oracle_slot {
     uint8_t home;                /* tier where it lives; 0: in tier 0, or not for long */
 };
 
+struct oracle_piece {             /* until the next one begins, or the tier ends */
+    uint64_t begin, filled, read; /* by copies, until when */
+    uint32_t owner;
+};
+
 struct oracle {
     const struct oracle_case *c;
     const struct trace *t;
     struct oracle_slot *slots;
     uint64_t *reference, *version_first; /* per (storage, version) */
     uint32_t *runs;                      /* per op */
-    uint32_t *map[DEVICE_TIERS];         /* owner per unit */
-    uint64_t units[DEVICE_TIERS];
+    struct oracle_piece *map[DEVICE_TIERS];
+    size_t pieces[DEVICE_TIERS], room[DEVICE_TIERS]; /* in map */
+    uint64_t bytes[DEVICE_TIERS];                    /* whole units */
     uint32_t work_op, next_op; /* op whose workspace lies at work_offset; next first run */
     uint64_t work_offset;
     uint64_t clock, sum, peak_sum, peak_address, remat_ns, remat_ops, drops, frees, swapped, moved;
-    uint64_t *filled[DEVICE_TIERS], *read[DEVICE_TIERS]; /* by copies, until when, per unit */
     uint64_t hash, compute, out[DEVICE_TIERS], in[DEVICE_TIERS], moved_ns;
     uint64_t below, below_ns, host_ops; /* the host's clock; what the device was spared */
     char *why;
@@ -120,20 +125,45 @@ static inline void oracle_reference(struct oracle *o)
 /* ---- bytes
  * ------------------------------------------------------------------------------------------- */
 
+/* The piece that begins there, cut if none did; behind the tier: how many there are. */
+static inline size_t oracle_cut(struct oracle *o, int tier, uint64_t offset)
+{
+    size_t low = 0, high = o->pieces[tier];
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (o->map[tier][middle].begin < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (offset >= o->bytes[tier] || (low < o->pieces[tier] && o->map[tier][low].begin == offset))
+        return low;
+    if (o->pieces[tier] == o->room[tier]) {
+        o->room[tier] *= 2;
+        o->map[tier] = realloc(o->map[tier], o->room[tier] * sizeof **o->map);
+    }
+    struct oracle_piece *at = &o->map[tier][low]; /* the first begins at 0 */
+    memmove(at + 1, at, (o->pieces[tier]++ - low) * sizeof *at);
+    *at = at[-1];
+    at->begin = offset;
+    return low;
+}
+
 static inline bool oracle_paint(struct oracle *o, int tier, uint64_t offset, uint64_t bytes,
                                 uint32_t from, uint32_t to)
 {
     if (bytes == 0)
         return true;
-    if (offset % ORACLE_UNIT || offset / ORACLE_UNIT + bytes / ORACLE_UNIT > o->units[tier])
-        return ORACLE_NO("tier %d: bytes %llu + %llu leave its %llu units", tier,
+    if (offset % ORACLE_UNIT || offset > o->bytes[tier] || bytes > o->bytes[tier] - offset)
+        return ORACLE_NO("tier %d: bytes %llu + %llu leave its %llu", tier,
                          (unsigned long long)offset, (unsigned long long)bytes,
-                         (unsigned long long)o->units[tier]);
-    for (uint64_t u = offset / ORACLE_UNIT; u < (offset + bytes) / ORACLE_UNIT; u++) {
-        if (o->map[tier][u] != from)
-            return ORACLE_NO("tier %d: unit %llu belongs to %u, not to %u, when %u takes it", tier,
-                             (unsigned long long)u, o->map[tier][u], from, to);
-        o->map[tier][u] = to;
+                         (unsigned long long)o->bytes[tier]);
+    size_t first = oracle_cut(o, tier, offset), end = oracle_cut(o, tier, offset + bytes);
+    for (struct oracle_piece *p = o->map[tier] + first; p < o->map[tier] + end; p++) {
+        if (p->owner != from)
+            return ORACLE_NO("tier %d: byte %llu belongs to %u, not to %u, when %u takes it", tier,
+                             (unsigned long long)p->begin, p->owner, from, to);
+        p->owner = to;
     }
     if (tier == 0 && to != ORACLE_NOBODY && offset + bytes > o->peak_address)
         o->peak_address = offset + bytes;
@@ -159,25 +189,25 @@ static inline void oracle_wait(uint64_t *stream, uint64_t moment)
 }
 
 /* A stream is about to read or write these bytes. */
-static inline void oracle_touch(const struct oracle *o, uint64_t *stream, int tier, uint64_t offset,
+static inline void oracle_touch(struct oracle *o, uint64_t *stream, int tier, uint64_t offset,
                                 uint64_t bytes, bool is_write)
 {
-    for (uint64_t u = offset / ORACLE_UNIT; u < (offset + bytes) / ORACLE_UNIT; u++) {
-        if (u >= o->units[tier])
-            return; /* painting says so */
-        oracle_wait(stream, o->filled[tier][u]);
+    size_t first = oracle_cut(o, tier, offset);
+    size_t end = oracle_cut(o, tier, offset + bytes); /* behind the tier: painting says so */
+    for (const struct oracle_piece *p = o->map[tier] + first; p < o->map[tier] + end; p++) {
+        oracle_wait(stream, p->filled);
         if (is_write)
-            oracle_wait(stream, o->read[tier][u]);
+            oracle_wait(stream, p->read);
     }
 }
 
-/* A copy keeps them until then. */
-static inline void oracle_busy(const struct oracle *o, uint64_t *until, int tier, uint64_t offset,
+/* A copy fills them, or reads them, until then. */
+static inline void oracle_busy(struct oracle *o, bool is_filled, int tier, uint64_t offset,
                                uint64_t bytes, uint64_t moment)
 {
-    for (uint64_t u = offset / ORACLE_UNIT;
-         u < (offset + bytes) / ORACLE_UNIT && u < o->units[tier]; u++)
-        oracle_wait(&until[u], moment);
+    size_t first = oracle_cut(o, tier, offset), end = oracle_cut(o, tier, offset + bytes);
+    for (struct oracle_piece *p = o->map[tier] + first; p < o->map[tier] + end; p++)
+        oracle_wait(is_filled ? &p->filled : &p->read, moment);
 }
 
 /* ---- events
@@ -258,9 +288,8 @@ static inline void oracle_carry(struct oracle *o, const struct exec_event *e)
     }
     *stream += oracle_link(is_out ? &links->out[e->tier] : &links->in[e->tier], bytes);
     if (o->c->is_planned) {
-        oracle_busy(o, is_out ? o->read[0] : o->filled[0], 0, slot->offset, bytes, *stream);
-        oracle_busy(o, is_out ? o->filled[e->tier] : o->read[e->tier], e->tier, low, bytes,
-                    *stream);
+        oracle_busy(o, !is_out, 0, slot->offset, bytes, *stream);
+        oracle_busy(o, is_out, e->tier, low, bytes, *stream);
     } else if (is_out) {
         slot->gone = *stream;
     } else {
@@ -420,7 +449,7 @@ static inline bool oracle_run_below(struct oracle *o, const struct exec_event *e
         return ORACLE_NO("op %u has no workspace in tier 1", e->index);
     oracle_touch(o, &o->below, DEVICE_HOST, o->work_offset, extra, true);
     o->below += slowness > 0 ? (uint64_t)(slowness * (double)op->cost_ns) : op->cost_ns;
-    oracle_busy(o, o->filled[DEVICE_HOST], DEVICE_HOST, o->work_offset, extra, o->below);
+    oracle_busy(o, true, DEVICE_HOST, o->work_offset, extra, o->below);
     for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
         bool is_out = i >= op->input_count;
         if (is_out && !is_written[i - op->input_count])
@@ -428,8 +457,8 @@ static inline bool oracle_run_below(struct oracle *o, const struct exec_event *e
         uint32_t s = t->tensors[is_out ? op->output_first + (i - op->input_count)
                                        : t->inputs[op->input_first + i]]
                          .storage;
-        oracle_busy(o, is_out ? o->filled[DEVICE_HOST] : o->read[DEVICE_HOST], DEVICE_HOST,
-                    o->slots[s].copy_at[DEVICE_HOST], oracle_bytes(o, s), o->below);
+        oracle_busy(o, is_out, DEVICE_HOST, o->slots[s].copy_at[DEVICE_HOST], oracle_bytes(o, s),
+                    o->below);
     }
     o->work_op = ORACLE_NOBODY;
     o->below_ns += o->runs[e->index]++ ? 0 : op->cost_ns;
@@ -625,9 +654,9 @@ static inline bool oracle_judge(const struct oracle_case *c, char why[ORACLE_WHY
         .c = c, .t = t, .work_op = ORACLE_NOBODY, .hash = EBB_FNV1A_INIT, .why = why};
     uint64_t budget = c->options->budget_bytes;
     /* a budget without end: what the report claims as the highest address bounds the map */
-    o.units[0] = (budget < c->report->peak_bytes ? budget : c->report->peak_bytes) / ORACLE_UNIT;
+    o.bytes[0] = budget < c->report->peak_bytes ? budget : c->report->peak_bytes;
     for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++)
-        o.units[k] = c->options->tier_bytes[k] / ORACLE_UNIT;
+        o.bytes[k] = c->options->tier_bytes[k];
     uint64_t versions = 0;
     for (uint32_t s = 0; s < t->storage_count; s++)
         versions += t->storages[s].version_count;
@@ -636,10 +665,11 @@ static inline bool oracle_judge(const struct oracle_case *c, char why[ORACLE_WHY
     o.version_first = calloc(t->storage_count + 1, sizeof *o.version_first);
     o.runs = calloc(t->op_count + 1, sizeof *o.runs);
     for (int k = 0; k < DEVICE_TIERS; k++) {
-        o.map[k] = malloc((o.units[k] + 1) * sizeof *o.map[k]);
-        memset(o.map[k], 0xff, (o.units[k] + 1) * sizeof *o.map[k]);
-        o.filled[k] = calloc(o.units[k] + 1, sizeof *o.filled[k]);
-        o.read[k] = calloc(o.units[k] + 1, sizeof *o.read[k]);
+        o.bytes[k] -= o.bytes[k] % ORACLE_UNIT;
+        o.pieces[k] = 1;
+        o.room[k] = 64;
+        o.map[k] = malloc(o.room[k] * sizeof *o.map[k]);
+        o.map[k][0] = (struct oracle_piece){.owner = ORACLE_NOBODY};
     }
     oracle_reference(&o);
     bool is_good = oracle_move_in(&o) && oracle_walk(&o);
@@ -647,11 +677,8 @@ static inline bool oracle_judge(const struct oracle_case *c, char why[ORACLE_WHY
     free(o.reference);
     free(o.version_first);
     free(o.runs);
-    for (int k = 0; k < DEVICE_TIERS; k++) {
+    for (int k = 0; k < DEVICE_TIERS; k++)
         free(o.map[k]);
-        free(o.filled[k]);
-        free(o.read[k]);
-    }
     return is_good;
 }
 
