@@ -18,27 +18,42 @@ void planner_sums_fini(struct sums *s)
     ebb_free(s->add);
 }
 
-static void sums_add_in(struct sums *s, size_t node, size_t from, size_t to, size_t first,
-                        size_t end, int64_t value)
+/* The value of a node follows from those below it. */
+static void settle(struct sums *s, size_t node)
 {
-    if (end <= from || to <= first)
-        return;
-    if (first <= from && to <= end) {
-        s->most[node] += value;
-        s->add[node] += value;
-        return;
-    }
-    size_t middle = (from + to) / 2;
-    sums_add_in(s, 2 * node, from, middle, first, end, value);
-    sums_add_in(s, 2 * node + 1, middle, to, first, end, value);
     int64_t a = s->most[2 * node], b = s->most[2 * node + 1];
     s->most[node] = s->add[node] + (a > b ? a : b);
 }
 
+/* From the leaves up: on each level at most two nodes are wholly in the range, and those above its two ends
+ * follow. */
 void planner_sums_add(struct sums *s, size_t first, size_t end, uint64_t value)
 {
-    if (first < end)
-        sums_add_in(s, 1, 0, s->leaves, first, end, (int64_t)value);
+    if (first >= end)
+        return;
+    size_t low = first + s->leaves, high = end + s->leaves;
+    size_t left = low, right = high - 1;
+    while (left > 1) {
+        if (low < high && low % 2) {
+            s->most[low] += (int64_t)value;
+            s->add[low++] += (int64_t)value;
+        }
+        if (low < high && high % 2) {
+            s->most[--high] += (int64_t)value;
+            s->add[high] += (int64_t)value;
+        }
+        low /= 2;
+        high /= 2;
+        left /= 2;
+        right /= 2;
+        settle(s, left);
+        if (right != left)
+            settle(s, right);
+    }
+    if (low < high) { /* all of them */
+        s->most[1] += (int64_t)value;
+        s->add[1] += (int64_t)value;
+    }
 }
 
 static size_t last_above(const struct sums *s, size_t node, size_t from, size_t to, size_t end,
