@@ -481,7 +481,7 @@ TEST(unified__is_near_the_optimum)
 {
     double ratios[TRACES], worst = 0;
     size_t count = 0, packed = 0, most_states = 0, above = 0, below = 0, left_out = 0;
-    for (uint64_t seed = first_seed(); count < (test_is_long() ? TRACES : TRACES / 2); seed++) {
+    for (uint64_t seed = first_seed(); count < (test_is_long() ? TRACES : TRACES / 4); seed++) {
         struct one one;
         struct ebb_error err;
         struct links_case c = {.is_plain = false};

@@ -155,8 +155,11 @@ TEST(far__gives_the_same_bits)
     struct ebb_error err;
     run_reference(&err);
     uint64_t room = reference.unlimited - reference.floor;
-    for (int k = 0; k < 12; k++) {
+    static const bool is_short[12] = {[0] = 1, [1] = 1, [3] = 1, [6] = 1, [8] = 1, [11] = 1};
+    for (int k = 0; k < 12; k++) { /* short: every tier, every budget, by plans and online */
         bool is_online = k % 4 == 3;
+        if (!is_short[k] && !test_is_long())
+            continue;
         struct train_engine_options options = {.threads = 1,
                                                .device = "far",
                                                .is_online = is_online,
@@ -209,11 +212,13 @@ TEST(tiers__never_make_it_slower)
         uint64_t room = reference.unlimited - reference.floor;
         uint64_t budget = (reference.floor + room * (uint64_t)part / 8) / 256 * 256;
         double alone = predict(budget, 0, 0);
-        /* a tier for little and one for much; in turn, or (long) both */
+        /* host and file for little and for much; a small file and a large host, or (long) all */
         int first = test_is_long() || part == 1 ? 12 : 16, last = !test_is_long() ? first : 16;
         for (int bits = first; bits <= last; bits += 4) {
-            CHECK(predict(budget, UINT64_C(1) << bits, 0) <= alone);
-            CHECK(predict(budget, 0, UINT64_C(1) << bits) <= alone);
+            if (test_is_long() || bits == 16)
+                CHECK(predict(budget, UINT64_C(1) << bits, 0) <= alone);
+            if (test_is_long() || bits == 12)
+                CHECK(predict(budget, 0, UINT64_C(1) << bits) <= alone);
         }
     }
 }
