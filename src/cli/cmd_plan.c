@@ -19,14 +19,22 @@
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
+static enum ebb_status load(const void *changes, const char *path, struct trace **trace,
+                            struct ebb_error *err)
+{
+    return cli_load_trace_with(path, changes, trace, err);
+}
+
 struct study_how cli_plan_how(void)
 {
+    static const struct cli_train_changes none = {.seed = -1};
     cli_catch_interrupts();
     return (struct study_how){.gap = 0.005,
                               .points = 32,
                               .segments = 300,
                               .jobs = ebb_cpu_count(),
-                              .load = cli_load_trace,
+                              .load = load,
+                              .context = &none,
                               .is_cancelled = cli_interrupted};
 }
 
@@ -251,18 +259,44 @@ static int finish(const struct settings *set, struct study_row *rows, size_t cou
     return ok > 0 ? 0 : 1;
 }
 
-static struct cli_train_changes changes = {.seed = -1}; /* of the command line, for load */
-
-static enum ebb_status load(const char *path, struct trace **trace, struct ebb_error *err)
+static int plan_files(struct settings *set, const struct cli_args *args)
 {
-    return cli_load_trace_with(path, &changes, trace, err);
+    struct study_graph *graphs = ebb_calloc(args->positional_count, sizeof *graphs);
+    struct study_row *rows = ebb_calloc(MAX_ROWS, sizeof *rows);
+    size_t loaded = 0, count = 0;
+    int code = -1;
+    struct ebb_error err;
+    enum ebb_status status = graphs && rows ? EBB_OK : ebb_no_memory(&err, sizeof *rows);
+    for (; status == EBB_OK && loaded < args->positional_count; loaded++)
+        status = study_load(&graphs[loaded], args->positional[loaded], &set->how, &err);
+    if (status == EBB_OK)
+        code = make_rows(set, graphs, loaded, rows, &count);
+    if (status == EBB_OK && code < 0 && (set->output || set->write_lp) && count != 1)
+        code =
+            cli_usage_error("--output and --write-lp need exactly one row, there are %zu", count);
+    if (status == EBB_OK && code < 0) {
+        if (set->write_lp)
+            set->how.jobs = 1;
+        status = study_run(rows, count, &set->how, &err);
+        if (status == EBB_OK)
+            code = finish(set, rows, count);
+    }
+    if (status != EBB_OK)
+        code = cli_report(&err);
+    if (rows)
+        study_rows_fini(rows, count);
+    for (size_t g = 0; graphs && g < args->positional_count; g++)
+        study_unload(&graphs[g]);
+    ebb_free(graphs);
+    return code;
 }
 
 static int run_plan(int argc, char **argv)
 {
+    struct cli_train_changes changes = {.seed = -1};
     struct settings set = {.how = cli_plan_how(), .effort = 1};
     set.how.time_limit = 60;
-    set.how.load = load;
+    set.how.context = &changes;
     const struct cli_spec spec = {
         .usage = "ebb plan FILE... [--planner P[,P...]] (--ratio R[,R...] | --budget B[,B...])",
         .description =
@@ -341,36 +375,8 @@ static int run_plan(int argc, char **argv)
     if (code >= 0)
         return code;
     code = read_tiers(&set);
-    if (code >= 0) {
-        cli_args_fini(&args);
-        return code;
-    }
-    struct study_graph *graphs = ebb_calloc(args.positional_count, sizeof *graphs);
-    struct study_row *rows = ebb_calloc(MAX_ROWS, sizeof *rows);
-    size_t loaded = 0, count = 0;
-    struct ebb_error err;
-    enum ebb_status status = graphs && rows ? EBB_OK : ebb_no_memory(&err, sizeof *rows);
-    for (; status == EBB_OK && loaded < args.positional_count; loaded++)
-        status = study_load(&graphs[loaded], args.positional[loaded], &set.how, &err);
-    if (status == EBB_OK)
-        code = make_rows(&set, graphs, loaded, rows, &count);
-    if (status == EBB_OK && code < 0 && (set.output || set.write_lp) && count != 1)
-        code =
-            cli_usage_error("--output and --write-lp need exactly one row, there are %zu", count);
-    if (status == EBB_OK && code < 0) {
-        if (set.write_lp)
-            set.how.jobs = 1;
-        status = study_run(rows, count, &set.how, &err);
-        if (status == EBB_OK)
-            code = finish(&set, rows, count);
-    }
-    if (status != EBB_OK)
-        code = cli_report(&err);
-    if (rows)
-        study_rows_fini(rows, count);
-    for (size_t g = 0; graphs && g < args.positional_count; g++)
-        study_unload(&graphs[g]);
-    ebb_free(graphs);
+    if (code < 0)
+        code = plan_files(&set, &args);
     cli_args_fini(&args);
     return code;
 }

@@ -12,7 +12,7 @@ enum ebb_status study_load(struct study_graph *graph, const char *path, const st
 {
     struct trace_stats stats;
     *graph = (struct study_graph){.path = path};
-    EBB_TRY(how->load(path, &graph->trace, err));
+    EBB_TRY(how->load(how->context, path, &graph->trace, err));
     enum ebb_status status = planner_facts_compute(graph->trace, &graph->facts, err);
     EBB_THEN(status, trace_stats_compute(graph->trace, &stats, err));
     if (status != EBB_OK) {

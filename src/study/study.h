@@ -41,7 +41,9 @@ struct study_row {
 struct study_how {
     double gap, time_limit;
     int64_t points, segments, jobs;
-    enum ebb_status (*load)(const char *path, struct trace **trace, struct ebb_error *err);
+    enum ebb_status (*load)(const void *context, const char *path, struct trace **trace,
+                            struct ebb_error *err);
+    const void *context; /* of load; borrowed */
     bool (*is_cancelled)(void);
 };
 
