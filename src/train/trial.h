@@ -30,7 +30,7 @@ struct train_ahead {
 
 struct train_trial {
     struct ebb_arena arena;
-    struct train_halves *halves; /* a piece of a slot on its way (trial.c) */
+    struct train_halves *halves; /* a piece of a slot on its way (slots.c) */
     struct train_config config;  /* its pointers live in the caller's arena */
     struct train_options options;
     struct nn_config net; /* adapted */
@@ -159,6 +159,8 @@ enum ebb_status train_slot_write(struct train_trial *trial, size_t slot, const v
 /* Elements first .. first + count - 1 of it. */
 enum ebb_status train_slot_write_part(struct train_trial *trial, size_t slot, uint64_t first,
                                       uint64_t count, const void *values, struct ebb_error *err);
+/* Weights as the model begins; states at their initial values. */
+enum ebb_status train_slots_begin(struct train_trial *trial, struct ebb_error *err);
 /* With opt.ema: the averages begin as the weights are; weights and averages change places. */
 enum ebb_status train_begin_averages(struct train_trial *trial, struct ebb_error *err);
 enum ebb_status train_swap_averages(struct train_trial *trial, struct ebb_error *err);
