@@ -1,5 +1,5 @@
 # PatrickStar's options in `memory` and as flags: what each does, which do not go together, what is refused and why.
-# $1 = ebb, $2 = source folder
+# $1 = ebb, $2 = source folder. EBB_TEST_LONG=1: explain as JSON at all budgets, too.
 . "$(dirname "$0")/common.sh"
 
 cat >gpt.yaml <<'YAML'
@@ -325,7 +325,9 @@ PY
 expect 0 "$ebb" explain gpt.yaml --host 8MiB --link host=0.5 --no-chart
 contains out "host: 8.00 MiB, copies at 0.5 GB/s"
 contains out "stalls"
-expect 0 "$ebb" explain gpt.yaml --host 8MiB --link host=0.5 --json
+one=(--budget "$budget") # the same once more, at a budget or (long) at all
+[ "${EBB_TEST_LONG:-}" != 1 ] || one=()
+expect 0 "$ebb" explain gpt.yaml --host 8MiB --link host=0.5 --json "${one[@]}"
 contains out '"host_bytes": 8388608'
 contains out '"stall_ms": '
 expect 0 "$ebb" explain gpt.yaml --json
