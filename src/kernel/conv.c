@@ -8,6 +8,7 @@
 
 #include "kernel/context.h"
 #include "kernel/conv_depth.h"
+#include "kernel/conv_low.h"
 #include "kernel/conv_small.h"
 #include "kernel/internal.h"
 
@@ -245,8 +246,10 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_conv
         activation_md(&plain[3].md, s.rank, pass == KERNEL_CONV_FORWARD ? s.y : s.x, s.type,
                       pass == KERNEL_CONV_FORWARD ? conv->y_block : conv->x_block);
     int threads;
-    EBB_TRY(kernel_dnnl_check(create_lean(c, &s, has_bias, conv->is_winograd, pass, &threads, &pd),
-                              "convolution", err));
+    dnnl_status_t made = create_lean(c, &s, has_bias, conv->is_winograd, pass, &threads, &pd);
+    if (made == dnnl_unimplemented && conv->is_winograd) /* a piece with other edges */
+        made = create_lean(c, &s, has_bias, false, pass, &threads, &pd);
+    EBB_TRY(kernel_dnnl_check(made, "convolution", err));
     bool is_own = is_depth(conv, pass, pd);
     enum ebb_status status =
         kernel_dnnl_add(c, key, sizeof *key, is_own ? NULL : pd, plain, 4, p, err);
@@ -278,26 +281,42 @@ static bool is_winograd_shape(const struct kernel_conv *v)
     return fits;
 }
 
-/* A Winograd descriptor whose scratch is no more than the bytes of its operands; NULL otherwise. */
+/* A Winograd descriptor whose scratch is no more than so many bytes; NULL otherwise. */
 static dnnl_primitive_desc_t try_winograd(struct kernel_context *c, const struct kernel_conv *v,
-                                          const struct shapes *s, bool has_bias,
-                                          enum kernel_conv_pass pass)
+                                          bool has_bias, enum kernel_conv_pass pass, double most)
 {
     dnnl_primitive_desc_t pd;
+    struct shapes s;
+    make_shapes(v, &s);
     if (!is_winograd_shape(v) ||
-        create_pd(c, s, has_bias, true, pass, c->head.threads, &pd) != dnnl_success)
+        create_pd(c, &s, has_bias, true, pass, c->head.threads, &pd) != dnnl_success)
         return NULL;
-    double bytes = (double)kernel_dnnl_scratch(pd);
-    double x = (double)(v->n * v->ci * v->in[0] * v->in[1]);
-    double y = (double)(v->n * v->co * v->out[0] * v->out[1]), w = 9.0 * (double)(v->ci * v->co);
-    if (bytes <= (x + y + w) * sizeof(float))
+    if ((double)kernel_dnnl_scratch(pd) <= most)
         return pd;
     dnnl_primitive_desc_destroy(pd);
     return NULL;
 }
 
-enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv *conv,
-                                   enum kernel_conv_pass pass, bool may_winograd,
+/* What it may take: the bytes of the operands; a piece no more than the whole in float32 does. */
+static dnnl_primitive_desc_t find_winograd(struct kernel_context *c, const struct kernel_conv *v,
+                                           const struct kernel_conv *piece, bool has_bias,
+                                           enum kernel_conv_pass pass)
+{
+    struct kernel_conv whole = *v;
+    struct shapes s;
+    whole.dtype = piece->dtype;
+    make_shapes(&whole, &s);
+    dnnl_primitive_desc_t pd = try_winograd(c, &whole, has_bias, pass, operand_bytes(&s));
+    if (!pd || piece == v)
+        return pd;
+    double most = (double)kernel_dnnl_scratch(pd);
+    dnnl_primitive_desc_destroy(pd);
+    return try_winograd(c, piece, has_bias, pass, most);
+}
+
+/* Of a convolution, or of the first piece of one that is made in pieces. */
+static enum ebb_status find_choice(struct kernel_context *c, const struct kernel_conv *conv,
+                                   enum kernel_conv_pass pass, bool may_winograd, int choice[3],
                                    struct ebb_error *err)
 {
     static const dnnl_query_t queries[3][2] = {
@@ -305,8 +324,43 @@ enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv 
         {dnnl_query_diff_src_md, dnnl_query_diff_dst_md},
         {dnnl_query_src_md, dnnl_query_diff_dst_md},
     };
-    struct conv_key key;
+    bool is_low = kernel_conv_is_low(conv),
+         has_bias = conv->has_bias && pass == KERNEL_CONV_FORWARD;
+    struct kernel_conv first, like = *conv;
+    const struct kernel_conv *piece = is_low ? &first : conv;
     struct shapes s;
+    like.is_winograd = may_winograd;
+    if (is_low)
+        kernel_conv_low_first(&like, pass, &first);
+    dnnl_primitive_desc_t pd = may_winograd ? find_winograd(c, conv, piece, has_bias, pass) : NULL;
+    choice[2] = like.is_winograd = pd != NULL;
+    if (is_low)
+        kernel_conv_low_first(&like, pass, &first);
+    make_shapes(piece, &s);
+    if (!pd)
+        EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, false, pass, c->head.threads, &pd),
+                                  "convolution", err));
+    choice[0] = block_of(dnnl_primitive_desc_query_md(pd, queries[pass][0], 0), s.rank, s.x);
+    choice[1] = block_of(dnnl_primitive_desc_query_md(pd, queries[pass][1], 0), s.rank, s.y);
+    bool is_own = is_depth(piece, pass, pd);
+    dnnl_primitive_desc_destroy(pd);
+    if (is_own) { /* as forward has them */
+        struct kernel_conv forward = *conv;
+        EBB_TRY(kernel_conv_choose(c, &forward, KERNEL_CONV_FORWARD, false, err));
+        choice[0] = choice[1] = forward.x_block == forward.y_block ? forward.x_block : 0;
+    }
+    if (choice[0] && conv->ci % choice[0])
+        choice[0] = 0;
+    if (choice[1] && conv->co % choice[1])
+        choice[1] = 0;
+    return EBB_OK;
+}
+
+enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv *conv,
+                                   enum kernel_conv_pass pass, bool may_winograd,
+                                   struct ebb_error *err)
+{
+    struct conv_key key;
     conv->x_block = conv->y_block = conv->is_winograd = 0;
     if (!c || conv->is_small)
         return EBB_OK;
@@ -314,24 +368,8 @@ enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv 
     memcpy(key.kind, may_winograd ? "choice+" : "choice", may_winograd ? 7 : 6);
     const struct kernel_primitive *p = kernel_dnnl_find(c, &key, sizeof key);
     if (!p) {
-        make_shapes(conv, &s);
-        bool has_bias = conv->has_bias && pass == KERNEL_CONV_FORWARD;
-        dnnl_primitive_desc_t pd = may_winograd ? try_winograd(c, conv, &s, has_bias, pass) : NULL;
-        int is_winograd = pd != NULL;
-        if (!pd)
-            EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, false, pass, c->head.threads, &pd),
-                                      "convolution", err));
-        int choice[3] = {
-            block_of(dnnl_primitive_desc_query_md(pd, queries[pass][0], 0), s.rank, s.x),
-            block_of(dnnl_primitive_desc_query_md(pd, queries[pass][1], 0), s.rank, s.y),
-            is_winograd};
-        bool is_own = is_depth(conv, pass, pd);
-        dnnl_primitive_desc_destroy(pd);
-        if (is_own) { /* as forward has them */
-            struct kernel_conv forward = *conv;
-            EBB_TRY(kernel_conv_choose(c, &forward, KERNEL_CONV_FORWARD, false, err));
-            choice[0] = choice[1] = forward.x_block == forward.y_block ? forward.x_block : 0;
-        }
+        int choice[3];
+        EBB_TRY(find_choice(c, conv, pass, may_winograd, choice, err));
         EBB_TRY(kernel_dnnl_add_choice(c, &key, sizeof key, choice, err));
         p = kernel_dnnl_find(c, &key, sizeof key);
     }
@@ -341,19 +379,47 @@ enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv 
     return EBB_OK;
 }
 
+enum ebb_status kernel_conv_prepare(struct kernel_context *c, const struct kernel_conv *conv,
+                                    enum kernel_conv_pass pass, size_t *bytes,
+                                    struct ebb_error *err)
+{
+    struct kernel_primitive *p;
+    EBB_TRY(get(c, conv, pass, &p, err));
+    *bytes = p->workspace_bytes;
+    return EBB_OK;
+}
+
+enum ebb_status kernel_conv_run(struct kernel_context *c, const struct kernel_conv *conv,
+                                enum kernel_conv_pass pass, const void *a, const void *b,
+                                const void *bias, void *out, void *workspace, struct ebb_error *err)
+{
+    struct kernel_primitive *p;
+    const void *in[3] = {a, b, bias};
+    void *pointer[4];
+    EBB_TRY(get(c, conv, pass, &p, err));
+    if (!p->primitive) {
+        kernel_conv_depth(c, conv, a, b, out, workspace);
+        return EBB_OK;
+    }
+    memcpy(pointer, in, sizeof in); /* not written through */
+    pointer[3] = out;
+    return kernel_dnnl_run(c, p, pointer, workspace, err);
+}
+
 KERNEL_NEED(conv)
 {
     const struct kernel_conv_desc *d = desc;
     enum kernel_conv_pass pass = (enum kernel_conv_pass)d->pass;
-    struct kernel_primitive *p;
+    size_t bytes = 0;
     if (!c) /* a trace without kernels */
         return EBB_OK;
-    if (d->conv.is_small) {
-        need->workspace_bytes = kernel_conv_small_workspace(&d->conv, pass);
-        return EBB_OK;
-    }
-    EBB_TRY(get(c, &d->conv, pass, &p, err));
-    need->workspace_bytes = p->workspace_bytes;
+    if (d->conv.is_small)
+        bytes = kernel_conv_small_workspace(&d->conv, pass);
+    else if (kernel_conv_is_low(&d->conv))
+        EBB_TRY(kernel_conv_low_need(c, &d->conv, pass, &bytes, err));
+    else
+        EBB_TRY(kernel_conv_prepare(c, &d->conv, pass, &bytes, err));
+    need->workspace_bytes = bytes;
     return EBB_OK;
 }
 
@@ -361,19 +427,14 @@ KERNEL_CPU(conv)
 {
     const struct kernel_conv_desc *d = desc;
     enum kernel_conv_pass pass = (enum kernel_conv_pass)d->pass;
-    struct kernel_primitive *p;
-    void *pointer[4];
     if (d->conv.is_small) {
         kernel_conv_small(c, &d->conv, pass, args->in[0], args->in[1], args->in[2], args->out[0],
                           args->workspace);
         return EBB_OK;
     }
-    EBB_TRY(get(c, &d->conv, pass, &p, err));
-    if (!p->primitive) {
-        kernel_conv_depth(c, &d->conv, args->in[0], args->in[1], args->out[0], args->workspace);
-        return EBB_OK;
-    }
-    memcpy(pointer, args->in, 3 * sizeof *pointer); /* not written through */
-    pointer[3] = args->out[0];
-    return kernel_dnnl_run(c, p, pointer, args->workspace, err);
+    if (kernel_conv_is_low(&d->conv))
+        return kernel_conv_low(c, &d->conv, pass, args->in[0], args->in[1], args->in[2],
+                               args->out[0], args->workspace, err);
+    return kernel_conv_run(c, &d->conv, pass, args->in[0], args->in[1], args->in[2], args->out[0],
+                           args->workspace, err);
 }

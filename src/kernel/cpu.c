@@ -1,6 +1,7 @@
 /* cpu.c - the table of the cpu: a row per family, at once on the caller's thread. */
 #include "base/heap.h"
 #include "kernel/context.h"
+#include "kernel/conv_low.h"
 #include "kernel/internal.h"
 #include "profile/profile.h"
 
@@ -82,6 +83,10 @@ bool kernel_cpu_takes(const struct kernel_context *context, enum kernel_family f
         ((const struct kernel_matmul *)desc)->adds == KERNEL_ADDS_OTHER)
         return false;
     if (family == KERNEL_FAMILY_MATMUL && type[0] == type[1] && kernel_matmul_is_low(desc))
+        return true;
+    if (family == KERNEL_FAMILY_CONV && type[0] == type[1] &&
+        type[0] == ((const struct kernel_conv_desc *)desc)->conv.dtype &&
+        kernel_conv_is_low(&((const struct kernel_conv_desc *)desc)->conv))
         return true;
     if (family == KERNEL_FAMILY_CROSS_ENTROPY || family == KERNEL_FAMILY_CROSS_ENTROPY_GRAD)
         return kernel_entropy_takes(desc, types, family == KERNEL_FAMILY_CROSS_ENTROPY_GRAD);

@@ -217,7 +217,7 @@ struct kernel_conv {
     int32_t x_block, y_block; /* layouts of x and y: channels in blocks of that many, 0 = plain */
     int32_t is_winograd;
     int32_t has_relu; /* forward: y = max(0, conv) */
-    int32_t dtype;    /* enum kernel_dtype of x, w, y: F32 or BF16; the bias and dw are float32 */
+    int32_t dtype;    /* enum kernel_dtype of x, w, y, as taken; the bias and dw are float32 */
     int32_t is_small; /* by our own kernel (kernel_conv_is_small): plain */
     int64_t n, ci, co, groups;
     int64_t in[3], out[3], k[3], stride[3], dilation[3], pad[3];

@@ -476,6 +476,215 @@ static void to_blocks(int64_t n, int64_t channels, int64_t size, int64_t block, 
     }
 }
 
+/* ---- large convolutions of 16 bits ----------------------------------------------------------- */
+
+/* Sizes of x, y and w; where a layout has blocks, they divide the channels. */
+static void sizes_of(struct kernel_conv *v, int64_t sizes[3])
+{
+    sizes[0] = v->n * v->ci;
+    sizes[1] = v->n * v->co;
+    sizes[2] = v->co * v->ci / v->groups;
+    for (int d = 0; d < v->nd; d++) {
+        v->out[d] =
+            (v->in[d] + 2 * v->pad[d] - v->dilation[d] * (v->k[d] - 1) - 1) / v->stride[d] + 1;
+        sizes[0] *= v->in[d];
+        sizes[1] *= v->out[d];
+        sizes[2] *= v->k[d];
+    }
+}
+
+/* Near the convolution of the same numbers in float32, the same bits each time; beside 16 bits for every
+ * number no more than float32 takes. */
+static void low_conv_pass(struct kernel_context *c, struct kernel_conv v, int pass)
+{
+    int64_t size[3];
+    sizes_of(&v, size);
+    int ia = pass == KERNEL_CONV_DATA ? 1 : 0, ib = pass == KERNEL_CONV_WEIGHTS ? 1 : 2;
+    int io = 3 - ia - ib;
+    struct kernel_conv wide = v;
+    struct ebb_error err;
+    v.dtype = KERNEL_F16;
+    v.has_bias = v.has_relu = wide.has_bias = wide.has_relu = pass == KERNEL_CONV_FORWARD;
+    CHECK_OK(kernel_cpu.choose(c, &v, (enum kernel_conv_pass)pass, true, &err), &err);
+    wide.x_block = v.x_block, wide.y_block = v.y_block;
+    float *a = random_floats(size[ia]), *b = random_floats(size[ib]), *bias = random_floats(v.co);
+    uint16_t *low_a = low_numbers(size[ia], a), *low_b = low_numbers(size[ib], b);
+    float *want = random_floats(size[io]), *got = random_floats(size[io]);
+    float *again = random_floats(size[io]);
+    struct kernel_conv_desc low = {v, pass}, whole = {wide, pass};
+    struct kernel_args types = {.in_dtype = {KERNEL_F16, KERNEL_F16}, .in_count = 2};
+    struct kernel_need need = {.flops = 0}, most = {.flops = 0};
+    CHECK(kernel_cpu.takes(c, KERNEL_FAMILY_CONV, &low, &types));
+    CHECK_OK(kernel_cpu.need(c, KERNEL_FAMILY_CONV, &low, &types, &need, &err), &err);
+    CHECK_OK(kernel_cpu.need(c, KERNEL_FAMILY_CONV, &whole, &types, &most, &err), &err);
+    double extra = 2.0 * (double)(pass == KERNEL_CONV_WEIGHTS ? size[0] + size[1]
+                                                              : size[0] + size[1] + size[2]);
+    if ((double)need.workspace_bytes > extra + (double)most.workspace_bytes)
+        fail_msg("pass %d: %.0f bytes of workspace, %.0f more than in float32 and operands %.0f",
+                 pass, (double)need.workspace_bytes, (double)most.workspace_bytes, extra);
+    CALL(CONV, &low, .in = {low_a, low_b, bias}, .out = {got});
+    CALL(CONV, &low, .in = {low_a, low_b, bias}, .out = {again});
+    CALL(CONV, &whole, .in = {a, b, bias}, .out = {want});
+    bool is_low = pass != KERNEL_CONV_WEIGHTS;
+    CHECK(memcmp(got, again, (size_t)size[io] * (is_low ? 2 : 4)) == 0);
+    double largest = 0;
+    for (int64_t i = 0; i < size[io]; i++)
+        largest = fmax(largest, fabs((double)want[i]));
+    for (int64_t i = 0; i < size[io]; i++) {
+        double is = (double)got[i],
+               slack = 1e-5 * largest; /* sums of many terms, in other orders */
+        if (is_low) {
+            uint16_t bits;
+            memcpy(&bits, (const char *)got + i * 2, sizeof bits);
+            is = (double)kernel_from_f16(bits);
+            slack += 4.9e-4 * fabs((double)want[i]);
+        }
+        if (!(fabs(is - (double)want[i]) <= slack))
+            fail_msg("pass %d: element %lld is %.9g, expected %.9g", pass, (long long)i, is,
+                     (double)want[i]);
+    }
+    void *all[] = {a, b, bias, low_a, low_b, want, got, again};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ebb_free(all[i]);
+}
+
+TEST(convolution__of_many_numbers_of_16_bits_converts_no_operand_whole)
+{
+    static const struct kernel_conv cases[] = {
+        /* many samples; one large picture, in bands; many channels; strides that leave rows over */
+        {.nd = 2,
+         .n = 7,
+         .ci = 32,
+         .co = 48,
+         .groups = 1,
+         .in = {40, 40},
+         .k = {3, 3},
+         .stride = {1, 1},
+         .dilation = {1, 1},
+         .pad = {1, 1}},
+        {.nd = 2,
+         .n = 1,
+         .ci = 16,
+         .co = 32,
+         .groups = 1,
+         .in = {131, 150},
+         .k = {3, 3},
+         .stride = {1, 1},
+         .dilation = {1, 1},
+         .pad = {1, 1}},
+        {.nd = 2,
+         .n = 1,
+         .ci = 3,
+         .co = 24,
+         .groups = 1,
+         .in = {301, 290},
+         .k = {7, 7},
+         .stride = {2, 2},
+         .dilation = {1, 1},
+         .pad = {3, 3}},
+        {.nd = 2,
+         .n = 1,
+         .ci = 40,
+         .co = 20,
+         .groups = 1,
+         .in = {160, 160},
+         .k = {1, 1},
+         .stride = {3, 3},
+         .dilation = {1, 1},
+         .pad = {0, 0}},
+        {.nd = 2,
+         .n = 2,
+         .ci = 192,
+         .co = 336,
+         .groups = 1,
+         .in = {7, 7},
+         .k = {3, 3},
+         .stride = {1, 1},
+         .dilation = {1, 1},
+         .pad = {1, 1}},
+        {.nd = 2,
+         .n = 1,
+         .ci = 16,
+         .co = 16,
+         .groups = 1,
+         .in = {150, 140},
+         .k = {3, 3},
+         .stride = {1, 1},
+         .dilation = {2, 2},
+         .pad = {2, 2}},
+        /* groups: depthwise, some channels each, few */
+        {.nd = 2,
+         .n = 5,
+         .ci = 80,
+         .co = 80,
+         .groups = 80,
+         .in = {40, 40},
+         .k = {5, 5},
+         .stride = {2, 2},
+         .dilation = {1, 1},
+         .pad = {2, 2}},
+        {.nd = 2,
+         .n = 2,
+         .ci = 144,
+         .co = 288,
+         .groups = 36,
+         .in = {28, 28},
+         .k = {3, 3},
+         .stride = {1, 1},
+         .dilation = {1, 1},
+         .pad = {1, 1}},
+        {.nd = 2,
+         .n = 4,
+         .ci = 64,
+         .co = 64,
+         .groups = 2,
+         .in = {40, 33},
+         .k = {3, 3},
+         .stride = {1, 1},
+         .dilation = {1, 1},
+         .pad = {1, 1}},
+        /* one and three dimensions */
+        {.nd = 1,
+         .n = 1,
+         .ci = 16,
+         .co = 32,
+         .groups = 1,
+         .in = {20000},
+         .k = {5},
+         .stride = {2},
+         .dilation = {1},
+         .pad = {2}},
+        {.nd = 3,
+         .n = 1,
+         .ci = 8,
+         .co = 16,
+         .groups = 1,
+         .in = {40, 24, 24},
+         .k = {3, 3, 3},
+         .stride = {1, 1, 1},
+         .dilation = {1, 1, 1},
+         .pad = {1, 1, 1}},
+        /* what the fastest algorithm is for */
+        {.nd = 2,
+         .n = 2,
+         .ci = 64,
+         .co = 64,
+         .groups = 1,
+         .in = {56, 56},
+         .k = {3, 3},
+         .stride = {1, 1},
+         .dilation = {1, 1},
+         .pad = {1, 1}},
+    };
+    for (int threads = 1; threads <= 3; threads += 2) {
+        struct kernel_context *c = context(threads);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            for (int pass = 0; pass < 3; pass++)
+                low_conv_pass(c, cases[i], pass);
+        kernel_cpu.close(c);
+    }
+}
+
 /* Weight gradients that the library would make from unfolded pictures. */
 TEST(depthwise_gradients__have_the_same_bits_in_every_layout)
 {
