@@ -290,28 +290,36 @@ static void read_parts(const struct reader *r, const struct ebb_path *path,
 }
 
 /* {when, use, else}, {repeat, use} */
+struct choice_row {
+    const struct ebb_doc_node *use, *when, *other, *repeat;
+};
+#define ROW(...) EBB_KEY_ROW(struct choice_row, __VA_ARGS__)
+static const struct ebb_key choice_rows[] = {
+    ROW("use", NODE, use, "the module", .flags = 0),
+    ROW("when", NODE, when, "it is there if this is true", .flags = 0),
+    ROW("else", NODE, other, "the module if it is not", .flags = 0),
+    ROW("repeat", NODE, repeat, "so many of it", .flags = 0),
+};
+#undef ROW
+static const struct ebb_keys choice_keys = EBB_KEYS(choice_rows);
+
+static struct nn_expr *read_part(const struct reader *r, const struct ebb_path *path,
+                                 const char *key, const struct ebb_doc_node *node)
+{
+    struct ebb_path at = {.up = path, .key = key};
+    return node ? read_expr(r, &at, node, "an expression") : NULL;
+}
+
 static void read_choice(const struct reader *r, const struct ebb_path *path,
                         const struct ebb_doc_node *node, struct nn_module *m)
 {
-    static const char words[] = "use when else repeat";
-    for (size_t i = 0; i < node->count; i++) {
-        const struct ebb_doc_node *key = node->keys[i];
-        struct ebb_path at = ebb_path_key(path, key);
-        if (!ebb_words_find(words, key->text, key->length, NULL)) {
-            struct ebb_str text = {0};
-            ebb_str_add(&text, "unknown key");
-            ebb_say_nearest(words, key->text, key->length, &text);
-            ebb_str_add(&text, "; allowed: use, when, else, repeat");
-            ebb_reading_say(r->reading, EBB_FINDING_ERROR, &at, key, &text);
-            continue;
-        }
-        struct nn_expr *x = read_expr(r, &at, node->items[i], "an expression");
-        struct nn_expr **to = strcmp(key->text, "use") == 0    ? &m->use
-                              : strcmp(key->text, "when") == 0 ? &m->when
-                              : strcmp(key->text, "else") == 0 ? &m->other
-                                                               : &m->repeat;
-        *to = x;
-    }
+    struct choice_row row = {0};
+    struct ebb_section section = {.table = &choice_keys};
+    ebb_keys_read(r->reading, &section, path, node, node, &row);
+    m->use = read_part(r, path, "use", row.use);
+    m->when = read_part(r, path, "when", row.when);
+    m->other = read_part(r, path, "else", row.other);
+    m->repeat = read_part(r, path, "repeat", row.repeat);
     if (ebb_doc_get(node, "else") && !ebb_doc_get(node, "when"))
         ebb_reading_wrong(r->reading, path, node, "else", "needs 'when'");
     if (ebb_doc_get(node, "when") && ebb_doc_get(node, "repeat"))
