@@ -466,6 +466,12 @@ static void choose_store(struct cli_train_session *s)
         ebb_str_printf(&s->store, "%.*s.checkpoints", (int)strcspn(name, "."), name);
 }
 
+static bool is_no_folder(const char *path)
+{
+    struct stat is;
+    return path && stat(path, &is) == 0 && !S_ISDIR(is.st_mode);
+}
+
 static int open_and_train(const char *path, struct cli_train_settings *o)
 {
     struct cli_train_file file;
@@ -476,6 +482,9 @@ static int open_and_train(const char *path, struct cli_train_settings *o)
         return cli_usage_error("--resume %s: there is no such folder; to begin anew, leave the "
                                "option away",
                                o->resume);
+    if (is_no_folder(o->checkpoint) || is_no_folder(o->resume))
+        return cli_usage_error("%s: a folder of checkpoints is wanted, this is a file",
+                               is_no_folder(o->checkpoint) ? o->checkpoint : o->resume);
     if (o->resume && o->changes.threads == 0) /* results depend on it: as it was */
         o->changes.threads = train_store_threads(o->resume);
     int code = cli_train_open(&file, path, &o->changes);

@@ -32,6 +32,13 @@ batches_per_step: 12
 YAML
 few=(--json --no-validation)
 
+# ---- a file is no folder: a mistake on the command line ----
+: >ck.file
+for option in --checkpoint --resume; do
+    expect 2 "$ebb" train gpt.yaml "${few[@]}" --updates 1 $option ck.file
+    [[ $err == *"ck.file: a folder of checkpoints is wanted"* ]] || fail "$option of a file: $err"
+done
+
 # ---- a folder belongs to one run ----
 expect 0 "$ebb" train gpt.yaml "${few[@]}" --updates 6 --checkpoint ck
 whole=$(value weights_sha256)

@@ -153,6 +153,26 @@ static enum ebb_status fail_experiment(struct exp_master *m, struct exp_experime
     return exp_experiment_set_state(m, e, EXP_STOPPING_ERROR, err);
 }
 
+/* So many trials that call their values invalid in the same words say that the values are not the reason. */
+#define REFUSALS_MAX 10
+
+enum ebb_status exp_experiment_refuse(struct exp_master *m, struct exp_experiment *e,
+                                      const char *reason, struct ebb_error *err)
+{
+    char text[768];
+    if (e->refusal == NULL || strcmp(e->refusal, reason) != 0) {
+        e->refusal_count = 0;
+        EBB_TRY(exp_text_set(&e->refusal, reason, err));
+    }
+    if (++e->refusal_count < REFUSALS_MAX || exp_state_is_stopping(e->state) ||
+        exp_state_is_ended(e->state))
+        return EBB_OK;
+    snprintf(text, sizeof text,
+             "%d trials in a row with different values were invalid for the same reason: %.600s",
+             REFUSALS_MAX, reason);
+    return fail_experiment(m, e, text, err);
+}
+
 /* Do what the search asked for. Not for replays: state changes have happened then. */
 static enum ebb_status apply_ops(struct exp_master *m, struct exp_experiment *e,
                                  struct ebb_error *err)
@@ -184,6 +204,8 @@ enum ebb_status exp_experiment_feed(struct exp_master *m, struct exp_experiment 
     if (exp_state_is_stopping(e->state) || exp_state_is_ended(e->state) || e->search == NULL)
         return EBB_OK;
     struct ebb_error why;
+    if (event->kind == EXP_EVENT_VALIDATED)
+        e->refusal_count = 0;
     exp_ops_clear(&e->ops);
     enum ebb_status status = exp_search_event(e->search, event, &e->ops, &why);
     if (status == EBB_EINPUT || status == EBB_EINTERNAL)
@@ -370,6 +392,7 @@ void exp_experiment_free(struct exp_master *m, struct exp_experiment *e)
     ebb_free(e->board_section);
     ebb_free(e->warm_start);
     ebb_free(e->error);
+    ebb_free(e->refusal);
     ebb_arena_fini(&e->arena);
     for (size_t i = 0; i < m->experiment_count; i++)
         if (m->experiments[i] == e) {

@@ -142,6 +142,8 @@ struct exp_experiment { /* not ended */
     bool has_model;                /* there are files; `model` is read when first needed */
     char code_uuid[EXP_UUID_TEXT]; /* a checkpoint that has them in code/; "" = none is known */
     char *error;                   /* why it failed */
+    char *refusal;         /* why the last trial called its values invalid; owned, NULL: none did */
+    int64_t refusal_count; /* trials in a row that said so in the same words */
     bool is_dirty, is_settling;
     bool is_killed;            /* waits for no store any more */
     struct exp_trial *checked; /* trials that may be done */
@@ -299,6 +301,9 @@ void exp_experiment_free(struct exp_master *m, struct exp_experiment *e);
 /* Look at this trial when settling: it may be done. */
 void exp_experiment_check(struct exp_experiment *e, struct exp_trial *r);
 /* An event of a trial for the search, logged, and what follows from it. */
+/* A trial calls its values invalid: after several in the same words the experiment ends with them. */
+enum ebb_status exp_experiment_refuse(struct exp_master *m, struct exp_experiment *e,
+                                      const char *reason, struct ebb_error *err);
 enum ebb_status exp_experiment_feed(struct exp_master *m, struct exp_experiment *e,
                                     const struct exp_event *event, struct ebb_error *err);
 /* EBB_EINPUT: illegal transition. */

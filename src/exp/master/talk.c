@@ -443,6 +443,8 @@ static enum ebb_status hear_failed(struct exp_master *m, struct exp_alloc *a,
     r->experiment->ended_count++;
     exp_dirty_trial(m, r);
     exp_notice_trial(m, r);
+    if (msg->exit_reason == EXP_EXIT_INVALID_HP)
+        EBB_TRY(exp_experiment_refuse(m, r->experiment, text, err));
     return exp_experiment_feed(m, r->experiment,
                                &(struct exp_event){.kind = EXP_EVENT_EXITED,
                                                    .request = r->request,
