@@ -125,7 +125,9 @@ void cli_check_training(void *context, struct ebb_reading *reading, const char *
 void cli_check_submission(void *context, struct ebb_reading *reading, const char *section,
                           const struct ebb_doc_node *value, const struct exp_config *config)
 {
-    if (strcmp(section, "searcher") == 0)
+    if (!config) /* of a template: a part */
+        train_check_memory_keys(reading, value);
+    else if (strcmp(section, "searcher") == 0)
         check_metrics(reading, value, config);
     else
         cli_check_training(context, reading, section, value, config);

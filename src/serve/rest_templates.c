@@ -55,7 +55,8 @@ static enum ebb_status put(struct serve_rest *r)
         return serve_refuse(r, 400, "a template is a mapping");
     struct ebb_report report = {0};
     struct ebb_str lines = {0};
-    status = exp_template_check(r->arena, r->name, root, &report, &why);
+    status =
+        exp_template_check(r->arena, r->name, root, r->info.options->check_section, &report, &why);
     ebb_report_lines(&report, &lines);
     if (status == EBB_EINPUT && lines.length > 0)
         lines.data[--lines.length] = '\0'; /* the end of the last line */

@@ -454,6 +454,12 @@ static const struct ebb_doc_node *with_file(struct ebb_reading *reading, const c
 static const struct train_config defaults = {
     .budget_bytes = UINT64_MAX, .accumulate = 1, .average = true};
 
+void train_check_memory_keys(struct ebb_reading *reading, const struct ebb_doc_node *value)
+{
+    struct ebb_path path = {.key = "memory"};
+    ebb_keys_check(reading, &(struct ebb_section){.table = &memory_keys}, &path, value);
+}
+
 void train_check_section(struct ebb_reading *reading, const char *section,
                          const struct ebb_doc_node *value, const char *entrypoint,
                          const char *directory)

@@ -169,6 +169,9 @@ void train_check_section(struct ebb_reading *reading, const char *section,
                          const struct ebb_doc_node *value, const char *entrypoint,
                          const char *directory);
 
+/* Only the keys of a section `memory` that need not be whole. */
+void train_check_memory_keys(struct ebb_reading *reading, const struct ebb_doc_node *value);
+
 /* Check everything, then fill. EBB_EINPUT: there are mistakes; *report (may be NULL) holds all, err
  * names the first and counts the rest. */
 enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_source *source,

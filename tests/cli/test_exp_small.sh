@@ -35,6 +35,12 @@ expect 2 "$ebb" template set bad template.yaml
 has err.txt "bad:2:1: searchr: unknown key, nearest: searcher"
 has err.txt "bad:3:13: resources.wieght: unknown key, nearest: weight"
 expect 1 "$ebb" template describe bad
+printf 'memory: {budgit: 1MiB, mem_tracer: {margin: 1}}\n' >template.yaml
+expect 2 "$ebb" template set bad template.yaml
+has err.txt "memory.budgit: unknown key, nearest: budget"
+has err.txt "memory.mem_tracer.margin: unknown key"
+printf 'memory: {budget: "${room}", master_weights: split}\n' >template.yaml # the rest is in the file
+expect 0 "$ebb" template set half template.yaml
 printf 'description: x\nresources: {weight: 2}\nmodel: {anything: 1}\n' >template.yaml
 expect 0 "$ebb" template set good template.yaml
 

@@ -62,11 +62,12 @@ enum ebb_status exp_config_read(struct ebb_arena *arena, const struct ebb_doc_no
                                 struct ebb_report *report, struct ebb_error *err);
 /* The same from bytes (YAML, of which JSON is a subset). A syntax error is the report's only
  * finding. */
-/* A template need not be complete, but every key of it must be one of the file's. EBB_EINPUT: `report`
+/* A template need not be complete, but every key of it must be one of the file's; `check` (may be NULL) is
+ * asked about `memory` without a configuration. EBB_EINPUT: `report`
  * says which are not; in the arena. */
 enum ebb_status exp_template_check(struct ebb_arena *arena, const char *name,
-                                   const struct ebb_doc_node *root, struct ebb_report *report,
-                                   struct ebb_error *err);
+                                   const struct ebb_doc_node *root, exp_section_check check,
+                                   struct ebb_report *report, struct ebb_error *err);
 
 enum ebb_status exp_config_parse(struct ebb_arena *arena, const char *bytes, size_t length,
                                  const struct exp_config_options *options,

@@ -237,11 +237,14 @@ const struct ebb_doc_node *exp_layers_merge(struct ebb_reading *reader,
 }
 
 enum ebb_status exp_template_check(struct ebb_arena *arena, const char *name,
-                                   const struct ebb_doc_node *root, struct ebb_report *report,
-                                   struct ebb_error *err)
+                                   const struct ebb_doc_node *root, exp_section_check check,
+                                   struct ebb_report *report, struct ebb_error *err)
 {
     struct ebb_reading reading;
+    const struct ebb_doc_node *memory = ebb_doc_given(root, "memory");
     ebb_reading_init(&reading, arena, name, report);
     ebb_keys_check(&reading, &(struct ebb_section){.table = &exp_schema}, NULL, root);
+    if (check && memory && memory->kind == EBB_DOC_MAP)
+        check(NULL, &reading, "memory", memory, NULL);
     return ebb_reading_end(&reading, err);
 }
