@@ -39,6 +39,7 @@ struct kernel_context {
     uint32_t fault, last_fault; /* far: of the run under way, of the one before; 0: none */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    bool has_blocks; /* kernel_has_bf16, which takes longer: the library's products are blocked */
     struct kernel_primitive **items; /* owned; open addressing by hash, capacity a power of two */
     size_t count, capacity;
 };

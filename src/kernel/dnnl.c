@@ -49,6 +49,7 @@ dnnl_status_t kernel_dnnl_relu(dnnl_primitive_attr_t attr)
 enum ebb_status kernel_dnnl_open(struct kernel_context *c, struct ebb_error *err)
 {
     TRY(dnnl_engine_create(&c->engine, dnnl_cpu, 0), "engine");
+    c->has_blocks = kernel_has_bf16();
     dnnl_status_t status = dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags);
     if (status != dnnl_success)
         dnnl_engine_destroy(c->engine);

@@ -2,7 +2,8 @@
  *
  * oneDNN's blocked kernels keep to the scratchpad they are given. Its other implementation packs
  * into memory of its own; it is left to large products that nothing else covers, small ones are
- * done in matmul_own.c. */
+ * done in matmul_own.c. Where it does not pack, lines that lie multiples of 2 KiB apart drive each other
+ * from the caches: such operands are copied into lines that are a little longer. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -84,6 +85,44 @@ static int threads_of(const struct kernel_context *c, const struct kernel_matmul
     return is_alone ? 1 : c->head.threads;
 }
 
+/* ---- steep operands -------------------------------------------------------------------------- */
+
+#define STEEP 512           /* floats from term to term, or a multiple */
+#define STEEP_MORE 16       /* of the lines they are copied into */
+#define STEEP_LEAST 32      /* so often an element must be used */
+#define STEEP_BYTES 4194304 /* of both copies; the sums of longer ones are cut */
+
+/* What oneDNN multiplies where it lies, on processors without AVX-512. */
+static bool is_narrow(const struct kernel_matmul *m)
+{
+    int64_t rows = m->c_dims[0], columns = m->c_dims[1];
+    int64_t less = kernel_min(rows, columns), more = kernel_max(rows, columns);
+    return m->rank == 2 && m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 && !m->has_relu &&
+           (less <= 256 || more <= 512) && less >= STEEP_LEAST && flops(m) > OWN_FLOPS;
+}
+
+static bool is_steep_a(const struct kernel_context *c, const struct kernel_matmul *m)
+{
+    return !c->has_blocks && m->a_strides[1] != 1 && m->a_strides[1] % STEEP == 0 && is_narrow(m);
+}
+
+static bool is_steep_b(const struct kernel_context *c, const struct kernel_matmul *m)
+{
+    return !c->has_blocks && m->b_strides[0] != 1 && m->b_strides[0] % STEEP == 0 && is_narrow(m);
+}
+
+/* So many terms of every sum have copies of that size. */
+static int64_t steep_depth(const struct kernel_context *c, const struct kernel_matmul *m)
+{
+    int64_t all = m->a_dims[m->rank - 1], line = 0;
+    if (is_steep_a(c, m))
+        line += m->c_dims[0] + STEEP_MORE;
+    if (is_steep_b(c, m))
+        line += m->c_dims[1] + STEEP_MORE;
+    int64_t most = line ? STEEP_BYTES / (int64_t)sizeof(float) / line / 16 * 16 : all;
+    return kernel_min(all, kernel_max(most, 16));
+}
+
 /* ---- oneDNN's -------------------------------------------------------------------------------- */
 
 /* The operands as they lie, and a descriptor. */
@@ -116,12 +155,18 @@ static enum ebb_status describe(struct kernel_context *c, const struct kernel_ma
     dnnl_memory_desc_init_by_strides(&plain[1].md, m->rank, b_dims, in, b_strides);
     dnnl_memory_desc_init_by_strides(&plain[2].md, m->rank, bias_dims, dnnl_f32, one);
     dnnl_memory_desc_init_by_strides(&plain[3].md, m->rank, c_dims, out, strides);
+    dnnl_memory_desc_t a = plain[0].md, b = plain[1].md;
+    if (is_steep_a(c, m))
+        dnnl_memory_desc_init_by_strides(&a, 2, a_dims, in,
+                                         (dnnl_dims_t){1, a_dims[0] + STEEP_MORE});
+    if (is_steep_b(c, m))
+        dnnl_memory_desc_init_by_strides(&b, 2, b_dims, in,
+                                         (dnnl_dims_t){b_dims[1] + STEEP_MORE, 1});
     dnnl_matmul_desc_t desc;
     dnnl_primitive_attr_t attr;
-    EBB_TRY(
-        kernel_dnnl_check(dnnl_matmul_desc_init(&desc, &plain[0].md, &plain[1].md,
-                                                m->has_bias ? &plain[2].md : NULL, &plain[3].md),
-                          "matmul", err));
+    EBB_TRY(kernel_dnnl_check(
+        dnnl_matmul_desc_init(&desc, &a, &b, m->has_bias ? &plain[2].md : NULL, &plain[3].md),
+        "matmul", err));
     EBB_TRY(kernel_dnnl_check(dnnl_primitive_attr_create(&attr), "attributes", err));
     dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     dnnl_post_ops_t sum = NULL;
@@ -221,7 +266,7 @@ static enum ebb_status get_depth(struct kernel_context *c, const struct kernel_m
                                  int64_t *depth, struct ebb_error *err)
 {
     struct matmul_key key;
-    *depth = m->a_dims[m->rank - 1];
+    *depth = steep_depth(c, m);
     if (c->head.threads <= 2) /* one copy more at most */
         return EBB_OK;
     make_key(c, m, &key);
@@ -231,7 +276,8 @@ static enum ebb_status get_depth(struct kernel_context *c, const struct kernel_m
         *depth = known->choice[0];
         return EBB_OK;
     }
-    EBB_TRY(choose_depth(c, m, depth, err));
+    struct kernel_matmul part = part_of(m, 0, *depth);
+    EBB_TRY(choose_depth(c, &part, depth, err));
     return kernel_dnnl_add_choice(c, &key, sizeof key, (int[3]){(int)*depth}, err);
 }
 
