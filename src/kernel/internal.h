@@ -236,8 +236,7 @@ void kernel_convert(const struct kernel_context *c, int64_t n, int from, const v
  * NULL: nothing. */
 enum ebb_status kernel_matmul_prepare(struct kernel_context *c, const struct kernel_matmul *m,
                                       size_t *workspace_bytes, struct ebb_error *err);
-/* Small ones in float32, and those of so few terms that the size does not count, with every sum in double
- * (matmul_own.c). */
+/* Small ones in float32, with every sum in double (matmul_own.c); in floats those of few terms, of any size. */
 #define KERNEL_THIN 4
 bool kernel_matmul_is_thin(const struct kernel_matmul *m);
 void kernel_matmul_own(const struct kernel_context *c, const struct kernel_matmul *m,

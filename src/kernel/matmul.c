@@ -70,10 +70,14 @@ static double flops(const struct kernel_matmul *m)
     return n;
 }
 
+/* One or two terms are ours everywhere: the library takes them to the result in patches. */
 static bool is_own(const struct kernel_matmul *m, const_dnnl_primitive_desc_t pd)
 {
-    return kernel_matmul_is_thin(m) || (m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 &&
-                                        flops(m) <= OWN_FLOPS && !is_blocked(pd));
+    bool is_thin = kernel_matmul_is_thin(m);
+    if (is_thin && (m->a_dims[1] <= 2 || !is_blocked(pd)))
+        return true;
+    return m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 && flops(m) <= OWN_FLOPS &&
+           !is_blocked(pd);
 }
 
 #define ALONE_FLOPS 5e5  /* some microseconds: other threads are not worth calling */

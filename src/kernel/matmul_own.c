@@ -7,7 +7,7 @@
  * bit: they are the same for every shape of block and on every processor.
  *
  * Sums of a few terms (the share of one step in the gradient of weights) are bound by the result's way through memory:
- * they go row by row, the same sums in the same order. */
+ * they go row by row in floats, in order, and are added last: again the same everywhere. */
 #include "kernel/internal.h"
 
 #define ROWS 24
@@ -108,45 +108,44 @@ static void own_panel(const struct own_job *job, const struct own_block *k, int6
 
 /* ---- few terms ------------------------------------------------------------------------------- */
 
-/* A row of the result: out[j] = its begin + a[0] b[0][j] + ... */
-static inline __attribute__((always_inline)) void thin_row(int depth, int64_t n, const double *a,
+/* A row of the result: out[j] = its begin + (a[0] b[0][j] + ...) */
+static inline __attribute__((always_inline)) void thin_row(int depth, int64_t n, const float *a,
                                                            const float *restrict b, int64_t sp,
                                                            const float *restrict begin,
                                                            float *restrict out)
 {
     for (int64_t j = 0; j < n; j++) {
-        double sum = begin ? (double)begin[j] : 0.0;
-        for (int p = 0; p < depth; p++)
-            sum += a[p] * (double)b[p * sp + j];
-        out[j] = (float)sum;
+        float sum = a[0] * b[j];
+        for (int p = 1; p < depth; p++)
+            sum += a[p] * b[p * sp + j];
+        out[j] = begin ? begin[j] + sum : sum;
     }
 }
 
-static inline __attribute__((always_inline)) void thin_sum(int depth, int64_t n, const double *a,
+static inline __attribute__((always_inline)) void thin_sum(int depth, int64_t n, const float *a,
                                                            const float *restrict b, int64_t sp,
                                                            float *restrict out)
 {
     for (int64_t j = 0; j < n; j++) {
-        double sum = (double)out[j];
-        for (int p = 0; p < depth; p++)
-            sum += a[p] * (double)b[p * sp + j];
-        out[j] = (float)sum;
+        float sum = a[0] * b[j];
+        for (int p = 1; p < depth; p++)
+            sum += a[p] * b[p * sp + j];
+        out[j] += sum;
     }
 }
 
 #define DEPTHS(X) X(1) X(2) X(3) X(4)
 
-KERNEL_CLONES KERNEL_CONTRACT static void thin_rows(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void thin_rows(void *argument, int64_t first, int64_t last)
 {
-    KERNEL_CONTRACT_BODY
     const struct own_job *job = argument;
     const struct kernel_matmul *m = job->m;
     const int64_t n = m->c_dims[1], sp = m->b_strides[0];
     for (int64_t i = first; i < last; i++) {
-        double a[KERNEL_THIN];
+        float a[KERNEL_THIN];
         float *out = job->out + i * n;
         for (int p = 0; p < m->a_dims[1]; p++)
-            a[p] = (double)job->a[i * m->a_strides[0] + p * m->a_strides[1]];
+            a[p] = job->a[i * m->a_strides[0] + p * m->a_strides[1]];
         switch (m->a_dims[1]) {
 #define X(depth)                                                                                   \
     case depth:                                                                                    \
@@ -164,8 +163,8 @@ KERNEL_CLONES KERNEL_CONTRACT static void thin_rows(void *argument, int64_t firs
 bool kernel_matmul_is_thin(const struct kernel_matmul *m)
 {
     return m->rank == 2 && m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 &&
-           m->a_dims[1] <= KERNEL_THIN && m->b_strides[1] == 1 && !m->has_relu &&
-           m->c_dims[1] >= 16;
+           m->a_dims[1] >= 1 && m->a_dims[1] <= KERNEL_THIN && m->b_strides[1] == 1 &&
+           !m->has_relu && m->c_dims[1] >= 16;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
