@@ -404,6 +404,7 @@ enum ebb_status cli_answer_error(const struct cli_answer *answer, struct ebb_err
     const char *message = ebb_doc_string(e, "message", serve_http_reason(status));
     return ebb_fail(err,
                     status == 400   ? EBB_EINPUT
+                    : status == 422 ? EBB_ECORRUPT
                     : status == 503 ? EBB_EIO
                                     : EBB_EINFEASIBLE,
                     "%s", message);

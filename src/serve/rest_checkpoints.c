@@ -123,6 +123,12 @@ static enum ebb_status preview_gc(struct serve_rest *r)
     return EBB_OK;
 }
 
+/* What a fetch that failed is to the client: 422: the checkpoint is damaged. */
+static int failed_status(enum ebb_status status, int unknown)
+{
+    return status == EBB_EINPUT ? unknown : status == EBB_ECORRUPT ? 422 : 502;
+}
+
 /* The files of a checkpoint on the master's machine, fetched if they are elsewhere. */
 static enum ebb_status fetch(struct serve_rest *r)
 {
@@ -137,7 +143,7 @@ static enum ebb_status fetch(struct serve_rest *r)
     ebb_str_fini(&path);
     if (r->response->is_later)
         return SERVE_REFUSED; /* for now: handled again when it is there */
-    return serve_blame(r, status, &why, status == EBB_EINPUT ? 409 : 502, "");
+    return serve_blame(r, status, &why, failed_status(status, 409), "");
 }
 
 /* Digits, ended by `end`; what is beyond every file is the greatest number. */
@@ -212,7 +218,7 @@ static enum ebb_status get_file(struct serve_rest *r)
     if (a->is_later)
         status = SERVE_REFUSED; /* for now: handled again when it is there */
     else if (status != EBB_OK)
-        status = serve_blame(r, status, &why, status == EBB_EINPUT ? 404 : 502, "");
+        status = serve_blame(r, status, &why, failed_status(status, 404), "");
     EBB_THEN(status, open_file(r, ebb_str_c(&path), &fd, &st));
     ebb_str_fini(&path);
     EBB_TRY(status);

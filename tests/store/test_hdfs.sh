@@ -42,6 +42,13 @@ ok "a name node that is gone (200 files past it in $took ms), on standby; both"
 make_experiment exp.yaml "{type: hdfs, hdfs_url: \"$HDFS\", hdfs_path: /data}"
 timeout 120 "$ebb" run exp.yaml loop --no-charts > out.txt 2>&1 || fail "ebb run: $(cat out.txt)"
 has out.txt "Its checkpoint: hdfs://127.0.0.1"
+uuid=$(sed -n 's|.*Its checkpoint: hdfs://.*/\([0-9a-f-]*\).*|\1|p' out.txt)
+damaged=$(find "$RUN/hdfs/data/$uuid" -maxdepth 1 -type f ! -name manifest.json -size +8c | head -n 1)
+printf X | dd of="$damaged" bs=1 seek=7 conv=notrunc status=none
+rm -rf "state/cache/$uuid"
+timeout 60 "$ebb" checkpoint download "$uuid" copy > out.txt 2>&1
+[ $? = 2 ] && grep -q damaged out.txt || fail "a damaged checkpoint is downloaded otherwise than from a folder: $(cat out.txt)"
+ok "a damaged checkpoint: the exit code of every store"
 "$ebb" experiment delete 1 --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"
 [ "$(left)" = 0 ] && [ -z "$(ls state/staging state/cache | grep -v :)" ] || fail "left: $(find "$RUN/hdfs")"
 ok "an experiment, deleted"
