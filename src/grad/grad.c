@@ -125,12 +125,12 @@ static void visit(struct walk *w, uint32_t index)
                              .has_taken = has_taken,
                              .attr = n.attr};
     ops_backward(&b);
-    for (uint32_t k = 0; k < n.input_count; k++) {
+    for (uint32_t k = 0; k < n.input_count; k++) /* first: a tensor may be several inputs */
         if (has_taken[k])
             w->gradients[n.inputs[k].v] = TENSOR_NONE;
+    for (uint32_t k = 0; k < n.input_count; k++)
         if (needs[k])
             accumulate(w, n.inputs[k], gin[k]);
-    }
 }
 
 static void seed(struct walk *w, const tensor_id *outputs, const tensor_id *gouts, size_t count)
