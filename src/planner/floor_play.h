@@ -28,6 +28,17 @@ struct floor_candidate {
     bool is_exact; /* its way back is a copy: nothing to work out */
 };
 
+/* What a walk through recipes wants of an input, side by side. */
+struct floor_input {
+    uint32_t storage, version, maker;
+    uint32_t until; /* last node that reads it; PLAN_NEVER: it has no recipe */
+};
+
+struct floor_node {
+    uint64_t cost;               /* + 1 */
+    uint32_t in_first, in_count; /* into inputs */
+};
+
 struct floor_play {
     struct ebb_arena arena; /* owns what has no capacity below */
     const struct plan_recipes *g;
@@ -36,6 +47,7 @@ struct floor_play {
     struct ebb_error *err;
     uint8_t *is_resident;
     uint32_t *version;    /* storage -> that lies there */
+    uint32_t *there;      /* storage -> 1 + version that lies there; 0: none does */
     uint32_t *pins;       /* storage -> nodes that hold it right now */
     uint32_t *targeted;   /* storage -> levels run for it */
     uint8_t *is_restored; /* storage -> the node about to run ends its recipe (patient games) */
@@ -43,7 +55,9 @@ struct floor_play {
     uint32_t *next, *prev, heads[FLOOR_LISTS]; /* residents that are not persistent, by size */
     uint8_t *list_of;                          /* storage -> its list */
     uint32_t *mark, stamp;                     /* nodes seen by a walk */
-    uint64_t *bitmap;                          /* nodes of a level being collected */
+    struct floor_node *walk_nodes;
+    struct floor_input *walk_inputs, *walk; /* of all nodes; stack with room for all of them */
+    uint64_t *bitmap;                       /* nodes of a level being collected */
     struct plan_ref *stack;
     size_t stack_count, stack_capacity;
     uint32_t *frames; /* storages pinned by waiting nodes */
@@ -57,6 +71,7 @@ struct floor_play {
     struct floor_level levels[FLOOR_DEPTH];
     uint32_t depth; /* levels in use; 0: main only */
     uint32_t stage;
+    bool has_below; /* there may be copies */
     bool is_plain;  /* the only way back is a recipe, and all have the prices that they seem to */
     uint32_t *copy; /* storage -> 1 + version that a lower tier has; 0: none */
     uint8_t *copy_tier;             /* storage -> which one */
@@ -69,7 +84,7 @@ struct floor_play {
 
 /* Append a step; index of a RUN is an op. A copy is where copy_tier says. */
 enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index);
-enum ebb_status planner_floor_place(struct floor_play *w, uint32_t storage);
+enum ebb_status planner_floor_place(struct floor_play *w, struct plan_ref ref);
 /* It leaves, whatever lies below. */
 enum ebb_status planner_floor_clear(struct floor_play *w, uint32_t storage);
 /* It is of no use any more, nor is its copy. */
@@ -103,7 +118,7 @@ static inline bool planner_floor_is_old(const struct floor_play *w, uint32_t sto
 
 static inline bool planner_floor_have(const struct floor_play *w, struct plan_ref ref)
 {
-    return w->is_resident[ref.storage] && w->version[ref.storage] == ref.version;
+    return w->there[ref.storage] == ref.version + 1;
 }
 
 #endif

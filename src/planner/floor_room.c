@@ -55,10 +55,13 @@ static void unlink_resident(struct floor_play *w, uint32_t s)
         w->heads[w->list_of[s]] = w->next[s];
 }
 
-enum ebb_status planner_floor_place(struct floor_play *w, uint32_t s)
+enum ebb_status planner_floor_place(struct floor_play *w, struct plan_ref ref)
 {
+    uint32_t s = ref.storage;
     const struct plan_storage *st = &w->g->storages[s];
     w->is_resident[s] = 1;
+    w->version[s] = ref.version;
+    w->there[s] = ref.version + 1;
     w->known_cost[s] = w->g->nodes[w->g->versions[st->version_first].maker].cost + 1;
     if (st->base == PLAN_NOWHERE) {
         w->sum += st->bytes;
@@ -72,6 +75,7 @@ enum ebb_status planner_floor_place(struct floor_play *w, uint32_t s)
 enum ebb_status planner_floor_clear(struct floor_play *w, uint32_t s)
 {
     w->is_resident[s] = 0;
+    w->there[s] = 0;
     w->sum -= w->g->storages[s].bytes;
     unlink_resident(w, s);
     return planner_floor_emit(w, PLAN_DROP, s);
@@ -206,44 +210,50 @@ enum ebb_status planner_floor_push(struct floor_play *w, struct plan_ref ref)
     return EBB_OK;
 }
 
-/* Cost of making s again at stage `when` if it left now; gives up above `limit`. What lies there
- * now helps only if it is of use until then. */
-static enum ebb_status recovery_cost(struct floor_play *w, uint32_t s, uint32_t when,
-                                     uint64_t limit, uint64_t *cost)
+/* What lies there now helps to make `bytes` again at stage `when` only if it is of use until then. */
+static bool helps(const struct floor_play *w, const struct floor_input *in, uint32_t when,
+                  uint64_t bytes)
+{
+    return w->there[in->storage] == in->version + 1 &&
+           (in->until >= when || w->g->storages[in->storage].bytes <= bytes / HELPER);
+}
+
+/* Cost of making s again at stage `when` if it left now; gives up above `limit`. Nothing else is
+ * done as often in a game. */
+static uint64_t recovery_cost(struct floor_play *w, uint32_t s, uint32_t when, uint64_t limit)
 {
     const struct plan_recipes *g = w->g;
-    uint64_t sum = 0;
-    w->stamp++;
-    w->stack_count = 0;
-    EBB_TRY(planner_floor_push(w, (struct plan_ref){s, w->version[s]}));
-    while (w->stack_count > 0 && sum <= limit) {
-        struct plan_ref ref = w->stack[--w->stack_count];
-        for (uint32_t v = ref.version + 1; v-- > 0;) {
-            uint32_t n = plan_version_of(g, ref.storage, v)->maker;
-            const struct plan_node *node = &g->nodes[n];
-            if (w->mark[n] == w->stamp)
-                break;
-            w->mark[n] = w->stamp;
-            sum += node->cost + 1;
-            w->game->work++;
-            for (uint32_t i = 0; i < node->in_count; i++) {
-                struct plan_ref in = g->ins[node->in_first + i];
-                const struct plan_version *v_in = plan_version_of(g, in.storage, in.version);
-                bool helps =
-                    planner_floor_have(w, in) &&
-                    (v_in->last_use >= when || v_in->expire == 0 ||
-                     g->storages[in.storage].bytes <= g->storages[ref.storage].bytes / HELPER);
-                if (planner_floor_has_copy(w, in))
+    uint64_t sum = 0, runs = 0;
+    uint32_t *mark = w->mark, stamp = ++w->stamp;
+    struct floor_input *top = w->walk;
+    *top++ = (struct floor_input){.storage = s,
+                                  .version = w->version[s],
+                                  .maker = plan_version_of(g, s, w->version[s])->maker};
+    while (top > w->walk && sum <= limit) {
+        struct floor_input ref = *--top;
+        uint64_t bytes = g->storages[ref.storage].bytes;
+        for (uint32_t v = ref.version, n = ref.maker; mark[n] != stamp;
+             n = plan_version_of(g, ref.storage, --v)->maker) {
+            const struct floor_node *node = &w->walk_nodes[n];
+            const struct floor_input *in = &w->walk_inputs[node->in_first];
+            mark[n] = stamp;
+            sum += node->cost;
+            runs++;
+            for (const struct floor_input *end = in + node->in_count; in < end; in++) {
+                if (w->has_below && w->copy[in->storage] == in->version + 1)
                     sum +=
-                        (uint64_t)mem_copy_ns(&w->rules->tiers->links.in[w->copy_tier[in.storage]],
-                                              g->storages[in.storage].bytes);
-                else if (in.storage != ref.storage && !helps)
-                    EBB_TRY(planner_floor_push(w, in));
+                        (uint64_t)mem_copy_ns(&w->rules->tiers->links.in[w->copy_tier[in->storage]],
+                                              g->storages[in->storage].bytes);
+                else if (in->storage != ref.storage && mark[in->maker] != stamp &&
+                         !helps(w, in, when, bytes))
+                    *top++ = *in;
             }
+            if (v == 0)
+                break;
         }
     }
-    *cost = sum;
-    return EBB_OK;
+    w->game->work += runs;
+    return sum;
 }
 
 /* How s may be gone until it is read next. */
@@ -410,18 +420,17 @@ static void list_candidates(struct floor_play *w, unsigned low, unsigned high, u
 }
 
 /* Work its cost out; above `limit` it is enough to know that it is. */
-static enum ebb_status refresh(struct floor_play *w, struct floor_candidate *c, double limit)
+static void refresh(struct floor_play *w, struct floor_candidate *c, double limit)
 {
     double most = 4.0 * (double)w->g->base_cost + w->g->node_count;
     limit = limit < most ? limit : most;
-    EBB_TRY(recovery_cost(w, c->storage, c->when, (uint64_t)limit, &w->known_cost[c->storage]));
+    w->known_cost[c->storage] = recovery_cost(w, c->storage, c->when, (uint64_t)limit);
     uint64_t price = price_of(w, c->storage, &c->is_exact);
     c->score = ((double)price + 1) / c->weight;
     if (price > w->g->base_cost / 2 && w->list_of[c->storage] != FLOOR_DEAR) {
         unlink_resident(w, c->storage);
         link(w, c->storage, FLOOR_DEAR);
     }
-    return EBB_OK;
 }
 
 static bool is_better(const struct floor_candidate *a, const struct floor_candidate *b)
@@ -431,58 +440,54 @@ static bool is_better(const struct floor_candidate *a, const struct floor_candid
 
 static void sift_down(struct floor_play *w, size_t i)
 {
-    struct floor_candidate *list = w->candidates;
-    for (;;) {
-        size_t best = i, child = 2 * i + 1;
-        if (child < w->candidate_count && is_better(&list[child], &list[best]))
-            best = child;
-        if (child + 1 < w->candidate_count && is_better(&list[child + 1], &list[best]))
-            best = child + 1;
-        if (best == i)
-            return;
-        struct floor_candidate other = list[i];
-        list[i] = list[best];
-        list[best] = other;
-        i = best;
+    struct floor_candidate *list = w->candidates, sinks = list[i];
+    size_t count = w->candidate_count;
+    for (size_t child = 2 * i + 1; child < count; child = 2 * i + 1) {
+        if (child + 1 < count && is_better(&list[child + 1], &list[child]))
+            child++;
+        if (!is_better(&list[child], &sinks))
+            break;
+        list[i] = list[child];
+        i = child;
     }
+    list[i] = sinks;
 }
 
 /* Candidates of lists low..high-1 as a heap, the best first. One cost each time is worked out anew,
  * so that those that have shrunk are not forgotten. */
-static enum ebb_status gather(struct floor_play *w, unsigned low, unsigned high, uint64_t need)
+static void gather(struct floor_play *w, unsigned low, unsigned high, uint64_t need)
 {
     list_candidates(w, low, high, need);
     if (w->candidate_count == 0)
-        return EBB_OK;
+        return;
     struct floor_candidate *extra = &w->candidates[w->choices++ % w->candidate_count];
     if (extra->score >= 0 && !extra->is_exact)
-        EBB_TRY(refresh(w, extra, 2.0 * (double)w->known_cost[extra->storage]));
+        refresh(w, extra, 2.0 * (double)w->known_cost[extra->storage]);
     for (size_t i = w->candidate_count / 2; i-- > 0;)
         sift_down(w, i);
-    return EBB_OK;
 }
 
 /* Take the best off the heap. Costs that are known were worked out earlier: mostly they have grown
  * since. So the best by them is worked out anew until it stays the best. */
-static enum ebb_status choose(struct floor_play *w, uint32_t *victim)
+static uint32_t choose(struct floor_play *w)
 {
     struct floor_candidate *list = w->candidates;
-    *victim = FLOOR_NOWHERE;
+    uint32_t victim = FLOOR_NOWHERE;
     while (w->candidate_count > 0) {
-        if (list[0].storage == *victim || list[0].score < 0 || list[0].is_exact ||
+        if (list[0].storage == victim || list[0].score < 0 || list[0].is_exact ||
             w->candidate_count == 1)
             break;
-        *victim = list[0].storage;
+        victim = list[0].storage;
         size_t second = w->candidate_count > 2 && is_better(&list[2], &list[1]) ? 2 : 1;
-        EBB_TRY(refresh(w, &list[0], 4 * list[second].score * list[0].weight));
+        refresh(w, &list[0], 4 * list[second].score * list[0].weight);
         sift_down(w, 0);
     }
     if (w->candidate_count == 0)
-        return EBB_OK;
-    *victim = list[0].storage;
+        return FLOOR_NOWHERE;
+    victim = list[0].storage;
     list[0] = list[--w->candidate_count];
     sift_down(w, 0);
-    return EBB_OK;
+    return victim;
 }
 
 /* Let go until `need` more bytes fit. Where candidates are many, a little more: looking at all of
@@ -495,19 +500,18 @@ enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, boo
         return EBB_OK;
     uint64_t want = w->sum - (budget - need);
     unsigned low = class_of(want) > 10 ? class_of(want) - 10 : 0;
-    EBB_TRY(gather(w, low, FLOOR_CLASSES, want));
+    gather(w, low, FLOOR_CLASSES, want);
     uint64_t spare = w->candidate_count > VERY_MANY ? budget / 128
                      : w->candidate_count > MANY    ? budget / 512
                                                     : 0;
     bool is_all = false;
     while (w->sum + need + (*fits ? spare : 0) > budget) {
-        uint32_t victim;
-        EBB_TRY(choose(w, &victim));
+        uint32_t victim = choose(w);
         if (victim == FLOOR_NOWHERE) {
             if (*fits || is_all)
                 return EBB_OK;
             is_all = true;
-            EBB_TRY(gather(w, 0, FLOOR_LISTS, want));
+            gather(w, 0, FLOOR_LISTS, want);
             continue;
         }
         EBB_TRY(leave(w, victim));

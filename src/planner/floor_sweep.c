@@ -171,8 +171,7 @@ static enum ebb_status fetch(struct floor_play *w, const struct plan_node *node,
             EBB_TRY(planner_floor_make_room(w, g->storages[ref.storage].bytes, is_done));
         if (!*is_done)
             break;
-        EBB_TRY(planner_floor_place(w, ref.storage));
-        w->version[ref.storage] = ref.version;
+        EBB_TRY(planner_floor_place(w, ref));
         EBB_TRY(planner_floor_emit(w, PLAN_FETCH, ref.storage));
         EBB_TRY(hold(w, ref.storage));
     }
@@ -337,10 +336,8 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
         return EBB_OK;
     }
     add_bonus(w, node, &need, &extra);
-    for (size_t i = 0; i < w->placing_count; i++) {
-        EBB_TRY(planner_floor_place(w, w->placing[i]));
-        w->version[w->placing[i]] = 0;
-    }
+    for (size_t i = 0; i < w->placing_count; i++)
+        EBB_TRY(planner_floor_place(w, (struct plan_ref){w->placing[i], 0}));
     EBB_TRY(planner_floor_emit(w, PLAN_RUN, node->op));
     w->game->cost += node->cost;
     w->game->reruns[n] |= w->depth > 0;
@@ -350,6 +347,7 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
         struct plan_ref out = g->outs[node->out_first + k];
         if (out.version > 0) {
             w->version[out.storage] = out.version;
+            w->there[out.storage] = w->is_resident[out.storage] ? out.version + 1 : 0;
             EBB_TRY(planner_floor_outdate(w, out.storage));
         }
     }
@@ -387,6 +385,7 @@ static void move_in(struct floor_play *w)
         const struct plan_storage *st = &w->g->storages[s];
         w->copy[s] = st->home ? 1 : 0;
         w->copy_tier[s] = st->home;
+        w->has_below |= st->home != 0;
         w->low_sum[st->home] += st->home ? st->bytes : 0;
     }
 }
@@ -443,12 +442,41 @@ static enum ebb_status play(struct floor_play *w)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* Recipes as walks read them. */
+static enum ebb_status list_inputs(struct floor_play *w)
+{
+    const struct plan_recipes *g = w->g;
+    size_t count = 0, at = 0;
+    for (uint32_t n = 0; n < g->node_count; n++)
+        count += g->nodes[n].in_count;
+    w->walk_nodes = ebb_arena_calloc(&w->arena, (size_t)g->node_count + 1, sizeof *w->walk_nodes);
+    w->walk_inputs = ebb_arena_calloc(&w->arena, count + 1, sizeof *w->walk_inputs);
+    w->walk = ebb_arena_calloc(&w->arena, count + 1, sizeof *w->walk);
+    EBB_TRY(ebb_arena_status(&w->arena, w->err));
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const struct plan_node *node = &g->nodes[n];
+        w->walk_nodes[n] = (struct floor_node){
+            .cost = node->cost + 1, .in_first = (uint32_t)at, .in_count = node->in_count};
+        for (uint32_t i = 0; i < node->in_count; i++) {
+            struct plan_ref ref = g->ins[node->in_first + i];
+            const struct plan_version *v = plan_version_of(g, ref.storage, ref.version);
+            w->walk_inputs[at++] =
+                (struct floor_input){.storage = ref.storage,
+                                     .version = ref.version,
+                                     .maker = v->maker,
+                                     .until = v->expire == 0 ? PLAN_NEVER : v->last_use};
+        }
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status allocate(struct floor_play *w)
 {
     size_t storages = (size_t)w->g->storage_count + 1, nodes = (size_t)w->g->node_count + 1;
     struct ebb_arena *a = &w->arena;
     w->is_resident = ebb_arena_calloc(a, storages, 1);
     w->version = ebb_arena_calloc(a, storages, 4);
+    w->there = ebb_arena_calloc(a, storages, 4);
     w->pins = ebb_arena_calloc(a, storages, 4);
     w->targeted = ebb_arena_calloc(a, storages, 4);
     w->is_restored = ebb_arena_calloc(a, storages, 1);
@@ -464,6 +492,7 @@ static enum ebb_status allocate(struct floor_play *w)
     w->mark = ebb_arena_calloc(a, nodes, 4);
     w->bitmap = ebb_arena_calloc(a, nodes / 64 + 1, 8);
     EBB_TRY(ebb_arena_status(a, w->err));
+    EBB_TRY(list_inputs(w));
     EBB_TRY(ebb_new(&w->game->reruns, nodes, 1, w->err));
     return ebb_new(&w->game->last_stage, storages, 4, w->err);
 }
@@ -489,6 +518,7 @@ enum ebb_status planner_floor_play(const struct plan_recipes *graph,
     plan_init(&game->plan);
     memset(w.heads, 0xff, sizeof w.heads);
     w.is_plain = !rules->tiers && !rules->ways && !rules->demands && !rules->fates && !rules->dear;
+    w.has_below = rules->tiers != NULL;
     w.sum = graph->base_bytes;
     game->peak_bytes = w.sum;
     enum ebb_status status = allocate(&w);

@@ -34,6 +34,8 @@ enum ebb_status planner_search_init(struct planner_search *s, struct planner_eva
     s->run = ebb_arena_calloc(a, g->node_count + 1, s->run_words * sizeof *s->run);
     s->saved = ebb_arena_calloc(a, 2, (item_words + s->run_words) * sizeof *s->saved);
     s->movable = ebb_arena_calloc(a, g->item_count, sizeof *s->movable);
+    s->mark = ebb_arena_calloc(a, g->node_count, sizeof *s->mark);
+    s->stack = ebb_arena_calloc(a, g->node_count + 1, sizeof *s->stack);
     s->row_hash = ebb_arena_calloc(a, g->node_count + 1, sizeof *s->row_hash);
     s->row_bytes = ebb_arena_calloc(a, g->node_count + 1, sizeof *s->row_bytes);
     s->item_hash = ebb_arena_calloc(a, g->item_count, sizeof *s->item_hash);
@@ -410,11 +412,74 @@ static uint32_t worst_stage(const struct planner_search *s)
     return worst;
 }
 
+/* What stage t would run in addition, node v first, if row t had no output of it; counted up to
+ * `most`. */
+static uint64_t rerun_cost(struct planner_search *s, uint32_t v, uint32_t t, uint64_t most)
+{
+    const struct planner_graph *g = s->graph;
+    const uint64_t *row = planner_row(&s->sched, t), *run = run_row(s, t);
+    uint32_t count = 0, stamp = ++s->stamp;
+    uint64_t cost = 0;
+    if (planner_bit(run, v))
+        return 0;
+    s->mark[v] = stamp;
+    s->stack[count++] = v;
+    while (count > 0 && cost < most) {
+        const struct planner_node *node = &g->nodes[s->stack[--count]];
+        cost += node->cost;
+        for (uint32_t k = 0; k < node->in_count; k++) {
+            uint32_t i = g->ins[node->in_first + k];
+            if (planner_bit(row, i))
+                continue;
+            uint32_t maker = g->items[i].node;
+            if (s->mark[maker] == stamp || planner_bit(run, maker))
+                continue;
+            s->mark[maker] = stamp;
+            s->stack[count++] = maker;
+        }
+    }
+    return cost;
+}
+
+/* Bytes above the budget that a drop takes away at most. */
+static uint64_t most_gain(const struct planner_search *s, const struct flip *f)
+{
+    uint64_t bytes = s->graph->items[f->item].bytes;
+    uint64_t gain = over(s, s->stages[f->first - 1].peak) + over(s, s->stages[f->last].peak);
+    for (uint32_t t = f->first; t < f->last && gain < s->excess; t++) {
+        uint64_t above = over(s, s->stages[t].peak);
+        gain += above < bytes ? above : bytes;
+    }
+    return gain < s->excess ? gain : s->excess;
+}
+
+/* Is it sure that a plain drop has no better score? The stage behind runs what it misses; the one
+ * before may run less, but only where it makes the item again. */
+static bool is_hopeless(struct planner_search *s, const struct flip *f, double score)
+{
+    uint32_t i = f->item, maker = s->graph->items[i].node, before = f->first - 1;
+    uint64_t gain = most_gain(s, f), less = 0;
+    bool is_wanted =
+        planner_bit(used_row(s, f->last), i) || planner_bit(planner_row(&s->sched, f->last + 1), i);
+    if (gain == 0 || !is_wanted)
+        return gain == 0;
+    if (before != maker && !planner_bit(planner_row(&s->sched, before), i))
+        less = s->stages[before].cost - s->graph->nodes[before].cost;
+    double enough = score * (double)gain * (1 + 1e-9) + (double)less + 1;
+    uint64_t most = enough < 1e18 ? (uint64_t)enough : UINT64_MAX;
+    uint64_t more = rerun_cost(s, maker, f->last, most);
+    return more > less && (double)(more - less) / (double)gain >= score;
+}
+
 /* Try one drop; remember it when it buys excess more cheaply than the best so far. */
 static void consider_drop(struct planner_search *s, struct flip *f, struct flip *best,
                           double *best_score)
 {
     uint64_t before = s->excess;
+    if (*best_score < INFINITY && is_plain(s, f) && is_hopeless(s, f, *best_score)) {
+        s->work += 2 * (uint64_t)s->graph->node_count; /* as if both ends had been looked at */
+        return;
+    }
     if (!foresee(s, f))
         return;
     double gain = (double)before - (double)f->excess;

@@ -4,7 +4,8 @@
  * keeping it there. Inside the gap only the peaks change, by exactly the item's bytes; the two ends
  * are evaluated exactly. So a flip costs two stage evaluations plus one addition per stage of the
  * gap. A flip that is only looked at changes nothing, and what its ends cost is remembered by the
- * rows around them: a repair looks at the same ones again and again. Where a maker of several
+ * rows around them: a repair looks at the same ones again and again, and passes over drops that a
+ * bound says cannot be the best. Where a maker of several
  * outputs runs inside the gap, looking is trying and undoing. */
 #ifndef EBB_PLANNER_SEARCH_H
 #define EBB_PLANNER_SEARCH_H
@@ -39,6 +40,7 @@ struct planner_search {
     uint64_t excess;   /* sum over stages of bytes above the budget */
     uint32_t *movable; /* items that can be flipped */
     uint32_t movable_count;
+    uint32_t *mark, stamp, *stack; /* nodes seen by a walk, and still to be seen */
     uint64_t random;
     uint64_t exact_work; /* limit of a repair: exact drops x nodes squared; 0: none */
     uint64_t most_work;  /* limit of everything: stages looked at x nodes; 0: none */
