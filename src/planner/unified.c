@@ -85,6 +85,11 @@ enum ebb_status planner_unless_no_room(enum ebb_status status, const struct ebb_
     return ebb_fail(err, status, "%s", why->message);
 }
 
+static uint64_t time_of(const struct exec_report *report)
+{
+    return report->device_ns > report->clock_ns ? report->device_ns : report->clock_ns;
+}
+
 /* Times a plan; a faster one changes places with the best. */
 enum ebb_status planner_unified_compare(struct unified *u, struct plan *plan, struct ebb_error *err)
 {
@@ -95,7 +100,7 @@ enum ebb_status planner_unified_compare(struct unified *u, struct plan *plan, st
     enum ebb_status status = exec_run(u->program, &o, &report, &why);
     if (status != EBB_OK)
         return planner_unless_no_room(status, &why, err);
-    uint64_t ns = report.device_ns > report.clock_ns ? report.device_ns : report.clock_ns;
+    uint64_t ns = time_of(&report);
     if (u->fastest && ns < u->fastest_ns) {
         EBB_TRY(plan_copy(u->fastest, plan, err));
         u->fastest_ns = ns;
@@ -109,12 +114,44 @@ enum ebb_status planner_unified_compare(struct unified *u, struct plan *plan, st
     return EBB_OK;
 }
 
+/* Wherever its copies go, a plan takes as long as its ops do, and as long as the copies of a link. */
+static uint64_t least_ns(const struct unified *u, const struct plan *plan)
+{
+    const struct device_config *links = &u->tiers->links;
+    uint64_t out[DEVICE_TIERS] = {0}, in[DEVICE_TIERS] = {0}, least = 0;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *s = &plan->steps[i];
+        if (s->act == PLAN_RUN && !s->tier)
+            least += u->trace->ops[s->index].cost_ns;
+        if (s->act != PLAN_SEND && s->act != PLAN_FETCH)
+            continue;
+        uint64_t bytes = plan_size(plan, u->trace->storages[s->index].bytes);
+        bool is_out = s->act == PLAN_SEND;
+        (is_out ? out : in)[s->tier] +=
+            (uint64_t)mem_copy_ns(is_out ? &links->out[s->tier] : &links->in[s->tier], bytes);
+    }
+    for (int k = 0; k < DEVICE_TIERS; k++) {
+        least = out[k] > least ? out[k] : least;
+        least = in[k] > least ? in[k] : least;
+    }
+    return least;
+}
+
+/* Is it known before its copies are moved that a plan is of no use? */
+static bool is_too_slow(const struct unified *u, const struct plan *plan)
+{
+    uint64_t most = u->is_found ? time_of(u->report) : UINT64_MAX;
+    return !u->fastest && least_ns(u, plan) >= (most < u->most_ns ? most : u->most_ns);
+}
+
 static enum ebb_status compare_early(struct unified *u, const struct plan *plan, bool drops_late,
                                      struct ebb_error *err)
 {
     struct plan early = {0};
     bool is_found;
     struct ebb_error why = {0};
+    if (is_too_slow(u, plan))
+        return EBB_OK;
     enum ebb_status status =
         planner_early(u->trace, plan, u->tiers, drops_late, &early, &is_found, &why);
     status = planner_unless_no_room(status, &why, err);
@@ -180,9 +217,10 @@ static enum ebb_status compare_shared(struct unified *u, const struct plan *plan
     struct unified v = planner_unified_begin(u, u->tiers, &best, &report);
     if (!u->shared || u->trace->op_count > MANY_OPS)
         return EBB_OK;
+    v.most_ns = u->shared_ns;
     enum ebb_status status = planner_unified_compare_below(&v, plan, 1, err);
-    if (status == EBB_OK && v.is_found && exec_overhead(&report) < u->shared_overhead) {
-        u->shared_overhead = exec_overhead(&report);
+    if (status == EBB_OK && v.is_found && time_of(&report) < u->shared_ns) {
+        u->shared_ns = time_of(&report);
         status = plan_copy(u->shared, plan, err);
     }
     plan_fini(&best);
@@ -563,6 +601,8 @@ enum ebb_status planner_unified_try_copies(struct unified *u, uint64_t floor_byt
             continue; /* a game takes long: every other slack and price */
         if (planner_unified_is_hidden(u) ||
             (double)u->tiers->bytes[0] * (1 - slack) < (double)floor_bytes)
+            break;
+        if (slack > 0 && u->seen_count == 0) /* with less room there is no plan either */
             break;
         status = try_both(u, slack, prices[i % PRICES], true, err);
     }

@@ -32,7 +32,8 @@ struct unified {
     struct plan *fastest; /* NULL, or the fastest of one game: fastest_ns */
     uint64_t fastest_ns;
     struct plan *shared; /* NULL, or the game that is fastest when the host runs its updates */
-    double shared_overhead;
+    uint64_t shared_ns;
+    uint64_t most_ns; /* slower plans are of no use */
 };
 
 /* Another search of the same step, its answer in plan and report. */
@@ -46,6 +47,8 @@ static inline struct unified planner_unified_begin(const struct unified *u,
                             .seed = u->seed,
                             .price = 1,
                             .won_bytes = UINT64_MAX,
+                            .shared_ns = UINT64_MAX,
+                            .most_ns = UINT64_MAX,
                             .best = plan,
                             .report = report};
 }

@@ -247,7 +247,6 @@ enum ebb_status planner_unified(const struct exec_program *program, const struct
         &(struct unified){.program = program, .trace = trace, .seed = seed}, tiers, plan, report);
     struct plan shared = {0};
     u.shared = tiers->homes && tiers->updates != PLANNER_BY_DEVICE ? &shared : NULL;
-    u.shared_overhead = INFINITY;
     enum ebb_status status = search(&u, floor_bytes, err);
     EBB_THEN(status, try_below(&u, err));
     EBB_THEN(status, pack_best(&u, err));

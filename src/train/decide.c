@@ -4,11 +4,13 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/hash.h"
 #include "base/heap.h"
 #include "profile/profile.h"
 
 #define PLANNING_SECONDS 10 /* searches longer than that hardly gain */
 #define MANY_OPS 5000       /* from here on state leaves tier 0 only if it must */
+#define LONG_OPS 500        /* from here on a part of it takes some tenths of a second to plan */
 
 /* Where links are measured a plan with copies that promises less than this against one without is not
  * worth its risk. */
@@ -419,18 +421,39 @@ static enum ebb_status refuse_cap(const struct train_ways *w, const struct train
                     (unsigned long long)c->info.persistent_bytes);
 }
 
-/* One part of the state below tier 0, if that is allowed and not as before. */
+struct homes { /* that were tried, one after the other */
+    struct plan_homes now;
+    uint64_t seen[16];
+    size_t seen_count;
+};
+
+/* Other parts often leave state in the same homes, for which there is the same plan. */
+static bool is_seen(struct homes *homes)
+{
+    uint64_t hash = EBB_FNV1A_INIT;
+    for (size_t i = 0; i < homes->now.count; i++) {
+        hash = ebb_fnv1a_u32(hash, homes->now.list[i].storage);
+        hash = ebb_fnv1a_u32(hash, homes->now.list[i].tier);
+    }
+    for (size_t i = 0; i < homes->seen_count; i++)
+        if (homes->seen[i] == hash)
+            return true;
+    if (homes->seen_count < sizeof homes->seen / sizeof *homes->seen)
+        homes->seen[homes->seen_count++] = hash;
+    return false;
+}
+
+/* One part of the state below tier 0, if that is allowed and was not tried before. */
 static enum ebb_status choose_part(const struct train_ways *w, struct train_choice *c, double part,
-                                   unsigned how, struct plan_homes *homes, struct ebb_error *err)
+                                   unsigned how, struct homes *homes, struct ebb_error *err)
 {
     struct planner_tiers tiers = tiers_of(w, c);
-    size_t before = homes->count;
     bool is_so;
-    EBB_TRY(planner_homes(c->trace, &tiers, part, how, homes, err));
-    EBB_TRY(is_allowed(w, c, homes, &is_so, err));
-    if ((homes->count == before && !(how & PLANNER_SPREAD)) || !is_so)
+    EBB_TRY(planner_homes(c->trace, &tiers, part, how, &homes->now, err));
+    EBB_TRY(is_allowed(w, c, &homes->now, &is_so, err));
+    if (homes->now.count == 0 || !is_so || is_seen(homes))
         return EBB_OK;
-    tiers.homes = homes;
+    tiers.homes = &homes->now;
     if (tiers.bytes[0] > c->info.unlimited_bytes) /* from there on one choice */
         tiers.bytes[0] = c->info.unlimited_bytes;
     return choose_in(w, c, &tiers, err);
@@ -528,7 +551,7 @@ struct part { /* of the state below tier 0 */
 
 /* *best: the part, if it is better. */
 static enum ebb_status try_part(const struct train_ways *w, struct train_choice *c,
-                                struct part part, struct plan_homes *homes, struct part *best,
+                                struct part part, struct homes *homes, struct part *best,
                                 bool *is_better, struct ebb_error *err)
 {
     double before = c->is_made ? c->info.overhead : INFINITY;
@@ -541,8 +564,7 @@ static enum ebb_status try_part(const struct train_ways *w, struct train_choice 
 
 /* A little less than the best part, or a little more, as long as that is better. */
 static enum ebb_status choose_near(const struct train_ways *w, struct train_choice *c,
-                                   struct part best, struct plan_homes *homes,
-                                   struct ebb_error *err)
+                                   struct part best, struct homes *homes, struct ebb_error *err)
 {
     double begin = best.part, step = -LITTLE_PART;
     for (int i = 0; i < NEAR_TRIES && begin > 0 && c->info.overhead > WORTH_PARTS; i++) {
@@ -570,10 +592,10 @@ static enum ebb_status choose_parts(const struct train_ways *w, struct train_cho
                                  {1, 0},
                                  {1, PLANNER_SMALL_TOO}};
     struct planner_tiers tiers = tiers_of(w, c);
-    struct plan_homes homes = {0};
+    struct homes homes = {.seen_count = 0};
     struct part best = {0, 0};
     bool is_shared = may_share(w, c), is_better;
-    bool is_large = c->trace->op_count > MANY_OPS;
+    bool is_large = c->trace->op_count > MANY_OPS, is_long = c->trace->op_count > LONG_OPS;
     enum ebb_status status = EBB_OK;
     if (w->budget_bytes == UINT64_MAX && !is_shared)
         return EBB_OK; /* then it stays where there is room for all */
@@ -582,12 +604,14 @@ static enum ebb_status choose_parts(const struct train_ways *w, struct train_cho
         if (w->is_settled || !planner_has_tiers(&tiers) || (w->is_static && i > 0) || is_hidden ||
             (c->is_made && is_large))
             break;
+        if (is_long && best.part > 0 && parts[i - 1].part > best.part) /* more of it is worse */
+            break;
         if (parts[i].part > 0)
             status = try_part(w, c, parts[i], &homes, &best, &is_better, err);
     }
     if (!is_large && !w->is_static)
         EBB_THEN(status, choose_near(w, c, best, &homes, err));
-    plan_homes_fini(&homes);
+    plan_homes_fini(&homes.now);
     return status;
 }
 
