@@ -212,7 +212,7 @@ static bool is_over(const struct flipping *p)
 static enum ebb_status play(struct flipping *p, int variant, bool *is_better, struct ebb_error *err)
 {
     struct plan game = {0}, fastest = {0};
-    uint64_t ns = UINT64_MAX;
+    uint64_t ns = p->best_ns;
     bool is_won = false;
     enum ebb_status status = planner_floor_once(p->graph, p->f->tiers, variant / 2, variant % 2,
                                                 p->ways, &game, &is_won, err);

@@ -11,8 +11,8 @@ struct planner_flips {
     uint32_t tries;   /* games */
     int starts;       /* games that it begins with, the fastest first */
     bool is_thorough; /* also with anchors held longer, and shorter */
-    /* Times a game (steps without addresses): *ns is UINT64_MAX when it cannot run, and `fastest`,
-     * initialised and empty, becomes the plan as it was timed. */
+    /* Times a game (steps without addresses). Where it takes less than *ns that becomes its time, and
+     * `fastest`, initialised and empty, the plan as it was timed. */
     enum ebb_status (*time)(void *context, const struct plan *game, struct plan *fastest,
                             uint64_t *ns, struct ebb_error *err);
     void *context;

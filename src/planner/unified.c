@@ -140,8 +140,8 @@ static uint64_t least_ns(const struct unified *u, const struct plan *plan)
 /* Is it known before its copies are moved that a plan is of no use? */
 static bool is_too_slow(const struct unified *u, const struct plan *plan)
 {
-    uint64_t most = u->is_found ? time_of(u->report) : UINT64_MAX;
-    return !u->fastest && least_ns(u, plan) >= (most < u->most_ns ? most : u->most_ns);
+    uint64_t most = u->fastest ? u->fastest_ns : u->is_found ? time_of(u->report) : UINT64_MAX;
+    return least_ns(u, plan) >= (most < u->most_ns ? most : u->most_ns);
 }
 
 static enum ebb_status compare_early(struct unified *u, const struct plan *plan, bool drops_late,
@@ -347,7 +347,7 @@ static enum ebb_status time_game(void *context, const struct plan *game, struct 
 {
     struct unified *u = context;
     u->fastest = fastest;
-    u->fastest_ns = UINT64_MAX;
+    u->fastest_ns = *ns;
     enum ebb_status status = compare_moved(u, game, err);
     u->fastest = NULL;
     *ns = u->fastest_ns;
