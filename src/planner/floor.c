@@ -20,13 +20,16 @@
 #define LESSONS 8         /* games played again at a budget after a lost one taught something */
 #define FEW_LESSONS 1     /* the same when the best is below what a floor is compared with */
 #define DEARER 4.0f       /* how much dearer each lesson makes what was missed */
-#define BLOCKS_NODES 5000 /* beyond, schedules take too much memory and time */
+#define CHEAPER 1.5       /* times: sources stay where games then take so much less */
+#define WORTH_SOURCES                                                                              \
+    1.1 /* times the step: a game that takes longer is worth another that keeps them */
+#define BLOCKS_NODES 5000                   /* beyond, schedules take too much memory and time */
 #define MORE_WORK (140 * UINT64_C(1000000)) /* of the whole search when the best is above that */
 
 struct search {
     struct plan_recipes *graph;
     struct planner_tiers tiers; /* lower ones */
-    bool has_tiers;
+    bool has_tiers, keeps_sources;
     struct floor_game best;   /* least peak so far */
     uint64_t low;             /* no plan is below it */
     uint64_t aim;             /* always live + working set: what a floor is compared with */
@@ -64,7 +67,8 @@ static struct floor_rules rules_for(const struct search *s, uint64_t budget, int
                                                : is_above(s)        ? 16
                                                : nodes < MANY_NODES ? 8
                                                                     : 4,
-                                .variant = variant};
+                                .variant = variant,
+                                .keeps_sources = s->keeps_sources};
 }
 
 /* Enough for a few tenths of a second, for one second where there are 50,000 nodes. */
@@ -158,6 +162,40 @@ static enum ebb_status try_budget(struct search *s, uint64_t budget, bool *is_wo
     return EBB_OK;
 }
 
+/* Does the graph have smaller versions of what does not lie there for good? */
+static bool has_sources(const struct plan_recipes *g)
+{
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const struct plan_node *node = &g->nodes[n];
+        uint32_t s = node->in_count ? g->ins[node->in_first].storage : 0;
+        if (node->in_count && g->storages[s].base == PLAN_NOWHERE &&
+            planner_floor_is_source(g, node, s))
+            return true;
+    }
+    return false;
+}
+
+/* Where steps build on one another (optimizers in a loop) and only a version in 16 bits is read
+ * later, the way back is long without what that was made of; elsewhere keeping it is waste. One
+ * game with twice the aim says which. */
+static enum ebb_status choose_sources(struct search *s, struct ebb_error *err)
+{
+    uint64_t cost[2] = {UINT64_MAX, UINT64_MAX};
+    if (s->aim >= s->best.peak_bytes / 2 || !has_sources(s->graph))
+        return EBB_OK;
+    for (int k = 0; k < 2; k++) {
+        struct floor_game game;
+        s->keeps_sources = k == 1;
+        struct floor_rules rules = rules_for(s, 2 * s->aim, 0, work_for(s->graph) / 6);
+        EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
+        if (game.is_won)
+            cost[k] = cost_of(&game);
+        planner_floor_game_fini(&game);
+    }
+    s->keeps_sources = (double)cost[1] * CHEAPER < (double)cost[0];
+    return EBB_OK;
+}
+
 /* Halve the distance between the best and `low` until it is a `grain`-th of the best. */
 static enum ebb_status bisect(struct search *s, uint64_t low, uint64_t grain, struct ebb_error *err)
 {
@@ -227,6 +265,7 @@ static enum ebb_status descend(struct search *s, struct ebb_error *err)
                         (unsigned long long)s->tiers.bytes[DEVICE_FILE], s->graph->trace->name);
     if (!is_won)
         return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
+    EBB_TRY(choose_sources(s, err));
     s->work_left = work_for(s->graph);
     EBB_TRY(bisect(s, s->low, is_large(s) ? 256 : 24, err));
     if (is_large(s))
@@ -290,9 +329,15 @@ static enum ebb_status play_cheapest(struct search *s, uint64_t budget, uint64_t
                                      struct ebb_error *err)
 {
     int variants = variants_for(s) + (s->graph->node_count < MANY_NODES ? SHAKES / 3 : 0);
-    for (int variant = 0; variant < variants; variant++) {
+    for (int k = 0; k <= variants; k++) { /* the last: once more, with sources */
         struct floor_game game;
-        struct floor_rules rules = rules_for(s, budget, variant, work_for(s->graph) / 2);
+        bool is_last = k == variants;
+        if (is_last && ((s->best.is_won &&
+                         (double)cost_of(&s->best) < WORTH_SOURCES * (double)s->graph->base_cost) ||
+                        !has_sources(s->graph)))
+            break;
+        s->keeps_sources = is_last;
+        struct floor_rules rules = rules_for(s, budget, is_last ? 0 : k, work_for(s->graph) / 2);
         uint64_t limit = s->best.is_won && cost_of(&s->best) < most ? cost_of(&s->best) : most;
         rules.cost_limit = limit < rules.cost_limit ? limit : rules.cost_limit;
         EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));

@@ -50,7 +50,8 @@ struct floor_rules {
     /* Use (plan_recipes.uses) -> how the storage may be gone until then, OR of mem_way,
      * FLOOR_FIRST and FLOOR_SKIP; NULL: as it likes. */
     const uint8_t *ways;
-    int variant; /* how victims are compared: below FLOOR_VARIANTS a rule, above shaken */
+    int variant;        /* how victims are compared: below FLOOR_VARIANTS a rule, above shaken */
+    bool keeps_sources; /* what a smaller version of it was made of may stay while that is read */
     bool
         is_patient; /* what is on the way back to something absent is of use, and what an op is about
                         to make unrecoverable may leave by a copy */
@@ -59,6 +60,11 @@ struct floor_rules {
 #define FLOOR_FIRST 8 /* it leaves before others */
 #define FLOOR_SKIP 16 /* it is not made until it is read, where its op can do without */
 #define FLOOR_ANY (MEM_DROP | MEM_HOST | MEM_FILE)
+
+/* Does a node make a smaller version of s, as a cast to 16 bits does, and nothing else? Who has s has
+ * that for next to nothing. */
+bool planner_floor_is_source(const struct plan_recipes *graph, const struct plan_node *node,
+                             uint32_t s);
 
 enum ebb_status planner_floor_play(const struct plan_recipes *graph,
                                    const struct floor_rules *rules, struct floor_game *game,

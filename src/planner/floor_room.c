@@ -140,8 +140,18 @@ uint32_t planner_floor_level_use(const struct floor_play *w, const struct floor_
     return PLAN_NEVER;
 }
 
+bool planner_floor_is_source(const struct plan_recipes *g, const struct plan_node *node, uint32_t s)
+{
+    uint64_t bytes = g->storages[s].bytes, made = 0;
+    if (!node->is_replayable || node->in_count != 1 || node->out_count != 1)
+        return false;
+    made = g->storages[g->outs[node->out_first].storage].bytes;
+    return made < bytes && made >= bytes / 2;
+}
+
 /* A small value nobody reads any more, but from which a large one that somebody will read can be
- * made, is worth its few bytes. Returns the first stage that reads such a one. */
+ * made, is worth its few bytes; so is what a smaller version was made of, where the rules say so.
+ * Returns the first stage that reads such a one. */
 static uint32_t helper_use(struct floor_play *w, uint32_t s)
 {
     const struct plan_recipes *g = w->g;
@@ -152,7 +162,9 @@ static uint32_t helper_use(struct floor_play *w, uint32_t s)
         for (uint32_t k = 0; k < node->out_count && node->is_replayable; k++) {
             uint32_t out = g->outs[node->out_first + k].storage;
             bool is_absent = w->rules->is_patient && !w->is_resident[out] && !w->copy[out];
-            if (out != s && (is_absent || st->bytes <= g->storages[out].bytes / HELPER)) {
+            bool is_source = w->rules->keeps_sources && planner_floor_is_source(g, node, s);
+            if (out != s &&
+                (is_absent || is_source || st->bytes <= g->storages[out].bytes / HELPER)) {
                 uint32_t use = planner_floor_main_use(w, out);
                 first = use < first ? use : first;
             }

@@ -442,6 +442,22 @@ static enum ebb_status play(struct floor_play *w)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* Last node that reads it, or a smaller version made of it. */
+static uint32_t helps_until(const struct plan_recipes *g, struct plan_ref ref)
+{
+    const struct plan_storage *st = &g->storages[ref.storage];
+    uint32_t until = plan_version_of(g, ref.storage, ref.version)->last_use;
+    for (uint32_t u = 0; u < st->use_count; u++) {
+        const struct plan_node *node = &g->nodes[g->uses[st->use_first + u]];
+        if (!planner_floor_is_source(g, node, ref.storage))
+            continue;
+        struct plan_ref out = g->outs[node->out_first];
+        uint32_t last = plan_version_of(g, out.storage, out.version)->last_use;
+        until = last > until ? last : until;
+    }
+    return until;
+}
+
 /* Recipes as walks read them. */
 static enum ebb_status list_inputs(struct floor_play *w)
 {
@@ -464,7 +480,9 @@ static enum ebb_status list_inputs(struct floor_play *w)
                 (struct floor_input){.storage = ref.storage,
                                      .version = ref.version,
                                      .maker = v->maker,
-                                     .until = v->expire == 0 ? PLAN_NEVER : v->last_use};
+                                     .until = v->expire == 0            ? PLAN_NEVER
+                                              : w->rules->keeps_sources ? helps_until(g, ref)
+                                                                        : v->last_use};
         }
     }
     return EBB_OK;
