@@ -29,7 +29,7 @@
 struct search {
     struct plan_recipes *graph;
     struct planner_tiers tiers; /* lower ones */
-    bool has_tiers, keeps_sources;
+    bool has_tiers, keeps_sources, clears;
     struct floor_game best;   /* least peak so far */
     uint64_t low;             /* no plan is below it */
     uint64_t aim;             /* always live + working set: what a floor is compared with */
@@ -68,7 +68,8 @@ static struct floor_rules rules_for(const struct search *s, uint64_t budget, int
                                                : nodes < MANY_NODES ? 8
                                                                     : 4,
                                 .variant = variant,
-                                .keeps_sources = s->keeps_sources};
+                                .keeps_sources = s->keeps_sources,
+                                .clears = s->clears};
 }
 
 /* Enough for a few tenths of a second, for one second where there are 50,000 nodes. */
@@ -418,6 +419,19 @@ static enum ebb_status refine(struct search *s, const struct planner_floor_facts
     return EBB_OK;
 }
 
+/* Far below what is always live, wide layers lie there whose activations are small: some of them are
+ * all that is in the way. */
+static enum ebb_status clear_more(struct search *s, struct ebb_error *err)
+{
+    uint64_t before = s->best.peak_bytes;
+    if (s->found.is_there || is_above(s) || is_large(s) || s->aim == UINT64_MAX)
+        return EBB_OK;
+    s->clears = true;
+    s->work_left = work_for(s->graph);
+    EBB_TRY(bisect(s, s->low, 256, err));
+    return s->best.peak_bytes < before ? cheapen(s, err) : EBB_OK;
+}
+
 /* The trace's order and, when that is another, the one with early updates. The latter is searched
  * first; the former too if the trace is small, or if it can do with clearly less. */
 static enum ebb_status search_orders(struct search *s, const struct trace *trace,
@@ -446,6 +460,7 @@ static enum ebb_status search_orders(struct search *s, const struct trace *trace
         (!s->best.is_won || eager.best.peak_bytes < s->best.peak_bytes))
         ebb_swap(s, &eager, sizeof *s);
     EBB_THEN(status, refine(s, facts, err));
+    EBB_THEN(status, clear_more(s, err));
 out:
     search_fini(&eager);
     return status;

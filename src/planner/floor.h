@@ -51,6 +51,7 @@ struct floor_rules {
      * FLOOR_FIRST and FLOOR_SKIP; NULL: as it likes. */
     const uint8_t *ways;
     int variant;        /* how victims are compared: below FLOOR_VARIANTS a rule, above shaken */
+    bool clears;        /* what nobody reads any more goes, though it has no way back */
     bool keeps_sources; /* what a smaller version of it was made of may stay while that is read */
     bool
         is_patient; /* what is on the way back to something absent is of use, and what an op is about

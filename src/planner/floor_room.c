@@ -502,6 +502,25 @@ static uint32_t choose(struct floor_play *w)
     return victim;
 }
 
+static bool is_forgotten(struct floor_play *w, uint32_t s)
+{
+    return w->pins[s] == 0 && !w->g->storages[s].home && !can_leave(w, s) &&
+           !planner_floor_is_useful(w, s);
+}
+
+/* What stayed for something that was made of it and is gone since, as an activation for the gradient
+ * of a weight, and has no way back: nobody asked about it again. */
+static enum ebb_status clear_forgotten(struct floor_play *w)
+{
+    for (unsigned c = 0; c < FLOOR_LISTS; c++)
+        for (uint32_t s = w->heads[c], next; s != FLOOR_NOWHERE; s = next) {
+            next = w->next[s];
+            if (is_forgotten(w, s))
+                EBB_TRY(planner_floor_discard(w, s));
+        }
+    return EBB_OK;
+}
+
 /* Let go until `need` more bytes fit. Where candidates are many, a little more: looking at all of
  * them pays for several. */
 enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, bool *fits)
@@ -523,6 +542,9 @@ enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, boo
             if (*fits || is_all)
                 return EBB_OK;
             is_all = true;
+            if (w->rules->clears)
+                EBB_TRY(clear_forgotten(w));
+            *fits = w->sum <= budget - need;
             gather(w, 0, FLOOR_LISTS, want);
             continue;
         }
