@@ -654,6 +654,30 @@ TEST(checkpoint_that_is_damaged__leaves_the_one_before)
     fixture_end(&f);
 }
 
+TEST(warm_start__from_a_damaged_checkpoint_fails_at_once)
+{
+    struct fixture f;
+    char command[800];
+    fixture_begin_with(&f, 1, "", "name: single, max_steps: 2", "");
+    fixture_run(&f, 30);
+    snprintf(command, sizeof command,
+             "cd %s/checkpoints && for f in $(find . -type f -size +0 ! -name '*.json'); do "
+             "chmod u+w $f && printf X | dd of=$f bs=1 conv=notrunc status=none; done",
+             f.dir);
+    CHECK_EQ(system(command), 0);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "",
+                                    "name: single, max_steps: 3, source_trial_id: 1",
+                                    "max_restarts: 3\n"));
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, 2), "ERROR");
+    const struct ebb_doc_node *t = fixture_get(&f, "/trials/2");
+    CHECK_STR(ebb_doc_string(t, "state", ""), "ERROR");
+    CHECK_EQ(ebb_doc_int(t, "restarts", -1), 0);
+    CHECK(strstr(ebb_doc_string(t, "message", ""), "damaged") != NULL);
+    CHECK_EQ(ebb_doc_get(fixture_get(&f, "/trials/2/logs?search=damaged"), "logs")->count, 1);
+    fixture_end(&f);
+}
+
 struct measured {
     int steps[64], validations[64]; /* by trial * 8 + step */
     int wrong;

@@ -323,6 +323,11 @@ static void end_paused(struct fixture *f)
     fixture_end(f);
 }
 
+static const char *waiting(struct fixture *f)
+{
+    return ebb_doc_string(fixture_get(f, "/trials/1"), "waiting", "");
+}
+
 TEST(a_checkpoint__that_cannot_be_read_for_a_while_is_waited_for)
 {
     static const char *const places[] = {"staging", "checkpoints"};
@@ -339,13 +344,18 @@ TEST(a_checkpoint__that_cannot_be_read_for_a_while_is_waited_for)
         FIXTURE_UNTIL(
             &f,
             ebb_doc_get(fixture_get(&f, "/trials/1/logs?search=manifest.json"), "logs")->count > 0);
-        fixture_turn_for(&f, 500);
+        FIXTURE_UNTIL(&f, strstr(waiting(&f), "manifest.json") != NULL);
+        fixture_turn_for(&f, 3500); /* several tries, told once */
+        CHECK(strstr(waiting(&f), "manifest.json") != NULL);
+        CHECK_EQ(ebb_doc_get(fixture_get(&f, "/trials/1/logs?search=manifest.json"), "logs")->count,
+                 1);
         CHECK_EQ(access(path, F_OK), 0);
         CHECK_EQ(restarts(&f, 1), 0);
         CHECK_STR(fixture_state(&f, 1), "ACTIVE");
         CHECK_EQ(fixture_steps(&f, 1), steps);
         unreadable_end(manifest);
         FIXTURE_UNTIL(&f, fixture_steps(&f, 1) > steps);
+        CHECK_STR(waiting(&f), "");
         CHECK_EQ(restarts(&f, 1), 0);
         CHECK_EQ(ebb_doc_int(fixture_get(&f, "/checkpoints/%s", uuid), "id", 0), id);
         end_paused(&f);

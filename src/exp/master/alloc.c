@@ -267,6 +267,8 @@ static enum ebb_status not_prepared(struct exp_master *m, struct exp_alloc *a,
     } else if (job->uuid != NULL && !a->from.is_warm && job->status == EBB_ECORRUPT) {
         a->trial->sequence.is_running = false; /* it was about to begin */
         EBB_TRY(exp_upload_lost(m, a->trial, job->uuid, err));
+    } else if (a->fault == EXP_FAULT_NONE && job->uuid != NULL && job->status == EBB_ECORRUPT) {
+        a->fault = EXP_FAULT_VAIN; /* all that it starts from, and nobody writes it again */
     } else if (a->fault == EXP_FAULT_NONE && (job->uuid != NULL || job->status == EBB_EINPUT)) {
         a->fault = EXP_FAULT_FAILED;
     }
@@ -280,7 +282,7 @@ enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, st
         m->is_trim_due |= job->is_remote;
         if (job->status == EBB_OK && a->phase == EXP_ALLOC_PREPARING) {
             exp_alloc_go(a, EXP_ALLOC_PREPARED);
-            return EBB_OK;
+            return exp_text_set(&a->trial->held, NULL, err);
         }
         if (job->status != EBB_OK)
             EBB_TRY(not_prepared(m, a, job, err));
@@ -354,12 +356,14 @@ static enum ebb_status excuse_full(struct exp_master *m, struct exp_alloc *a, st
 
 static bool never_started(const struct exp_alloc *a)
 {
-    return a->proc.pid == 0 && a->fault != EXP_FAULT_FAILED;
+    return a->proc.pid == 0 && a->fault != EXP_FAULT_FAILED && a->fault != EXP_FAULT_VAIN;
 }
 
 static enum exp_sequence_end classify(const struct exp_alloc *a, const struct exp_sequence *q)
 {
     bool was_told = q->is_busy && q->work.kind == EXP_WORK_TERMINATE;
+    if (a->fault == EXP_FAULT_VAIN)
+        return EXP_END_VAIN;
     bool is_accused = a->fault != EXP_FAULT_NONE || a->is_kill_due || a->proc.pid == 0;
     if (never_started(a) || a->fault == EXP_FAULT_EXCUSED)
         return EXP_END_LOST;
@@ -411,7 +415,9 @@ static enum ebb_status explain(struct exp_master *m, struct exp_alloc *a,
     ebb_str_clear(&text);
     ebb_str_printf(&text, "ebb: trial %lld: %s; ", (long long)r->id,
                    r->message != NULL ? r->message : "");
-    if (r->sequence.restarts > r->sequence.rules.max_restarts)
+    if (a->fault == EXP_FAULT_VAIN)
+        ebb_str_printf(&text, "no restart can go better");
+    else if (r->sequence.restarts > r->sequence.rules.max_restarts)
         ebb_str_printf(&text, "no restart is left (max_restarts: %lld)",
                        (long long)r->sequence.rules.max_restarts);
     else
@@ -434,8 +440,9 @@ static enum ebb_status give_up(struct exp_master *m, struct exp_trial *r, struct
     exp_dirty_trial(m, r);
     exp_notice_trial(m, r);
     if (e->config.trial_failure == EXP_FAILURE_FAIL_EXPERIMENT) {
+        int64_t most = r->sequence.rules.max_restarts, restarts = r->sequence.restarts;
         snprintf(text, sizeof text, "trial %lld failed after %lld restarts: %.600s",
-                 (long long)r->id, (long long)(r->sequence.restarts - 1),
+                 (long long)r->id, (long long)(restarts > most ? most : restarts),
                  r->message != NULL ? r->message : "");
         EBB_TRY(exp_text_set(&e->error, text, err));
     }
@@ -470,6 +477,16 @@ static enum ebb_status keep_failed(struct exp_master *m, const struct exp_trial 
     return EBB_OK;
 }
 
+/* A start came to nothing, and the next may not: why is said once, and shown as long as it is so. */
+static enum ebb_status hold_up(struct exp_master *m, struct exp_trial *r, const char *why,
+                               struct ebb_error *err)
+{
+    if (r->held != NULL && strcmp(r->held, why) == 0)
+        return EBB_OK;
+    EBB_TRY(exp_text_set(&r->held, why, err));
+    return exp_log_add(m, r, "WARNING", why, err);
+}
+
 enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
 {
     struct exp_trial *r = a->trial;
@@ -486,10 +503,10 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
     double run_time = a->run_time;
     if (r->state == EXP_TRIAL_ACTIVE) {
         how = exp_sequence_exit(&r->sequence, classify(a, &r->sequence));
-        if (r->sequence.restarts != restarts)
+        if (r->sequence.restarts != restarts || a->fault == EXP_FAULT_VAIN)
             EBB_TRY(explain(m, a, how, err));
         else if (is_unstarted && a->reason[0] != '\0')
-            EBB_TRY(exp_log_add(m, r, "WARNING", a->reason, err));
+            EBB_TRY(hold_up(m, r, a->reason, err));
     }
     if (a->proc.pid != 0)
         exp_proc_kill_group(a->proc.pid); /* what it left behind */

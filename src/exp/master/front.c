@@ -165,6 +165,14 @@ static const char *state_of(const struct exp_trial *r)
     return exp_task_state_text(is_ending ? EXP_TASK_TERMINATING : EXP_TASK_RUNNING);
 }
 
+/* A start that comes to nothing takes slots for a moment: that is waiting, too. */
+static const char *waits_for(const struct exp_trial *r)
+{
+    if (r->held != NULL && (r->alloc == NULL || r->alloc->proc.pid == 0))
+        return r->held;
+    return r->alloc == NULL ? exp_sched_wait_text(r->wait) : NULL;
+}
+
 static void show(const struct exp_trial *r, struct exp_master_trial *t)
 {
     const struct exp_alloc *a = r->alloc;
@@ -178,7 +186,7 @@ static void show(const struct exp_trial *r, struct exp_master_trial *t)
                                    .pid = a != NULL && a->proc.pid > 0 ? a->proc.pid : 0,
                                    .state = state_of(r),
                                    .is_asking = r->is_asking,
-                                   .waiting = a == NULL ? exp_sched_wait_text(r->wait) : NULL,
+                                   .waiting = waits_for(r),
                                    .is_busy = a != NULL && a->proc.pid != 0 && r->sequence.is_busy,
                                    .work = r->sequence.work.kind,
                                    .work_step = r->sequence.work.step,

@@ -48,6 +48,7 @@ enum exp_fault {
     EXP_FAULT_NONE,    /* its exit tells */
     EXP_FAULT_FAILED,  /* it said so, or could not start: counts */
     EXP_FAULT_KILLED,  /* by the master, for what it did: counts */
+    EXP_FAULT_VAIN,    /* cannot start, nor will it later: the trial ends, nothing is counted */
     EXP_FAULT_EXCUSED, /* ended through no fault of its own: nothing is counted */
 };
 
@@ -102,6 +103,7 @@ struct exp_trial {
     double best_signed, latest_signed;
     int64_t best_step;
     char *message; /* owned: the last failure */
+    char *held;    /* owned: what its next start waits for, told once; NULL: nothing is known */
     int64_t log_offset, log_bytes, log_next;
     uint64_t not_before_ns; /* monotonic: a start that failed for want of room is tried later */
     enum exp_sched_wait wait;

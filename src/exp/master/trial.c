@@ -62,6 +62,7 @@ void exp_trial_free(struct exp_master *m, struct exp_trial *r)
     exp_sequence_fini(&r->sequence);
     ebb_free(r->hparams);
     ebb_free(r->warm_start);
+    ebb_free(r->held);
     ebb_free(r->message);
     ebb_free(r);
 }

@@ -296,7 +296,7 @@ enum exp_sequence_exit exp_sequence_exit(struct exp_sequence *q, enum exp_sequen
     if (end == EXP_END_CLEAN && was_told && q->has_checkpoint)
         return EXP_SEQUENCE_ENDED;
     bool is_excused = end == EXP_END_LOST || (end == EXP_END_CLEAN && was_told);
-    if (!is_excused && ++q->restarts > q->rules.max_restarts) {
+    if (end == EXP_END_VAIN || (!is_excused && ++q->restarts > q->rules.max_restarts)) {
         q->is_failed = true;
         return EXP_SEQUENCE_FAILED;
     }

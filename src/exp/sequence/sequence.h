@@ -121,6 +121,7 @@ enum exp_sequence_end {
     EXP_END_CLEAN, /* exit status 0 of its leader */
     EXP_END_FAULT, /* counts as a failure */
     EXP_END_LOST,  /* nobody knows, or it was not its fault: rolled back, nothing is counted */
+    EXP_END_VAIN,  /* no later start can go better: failed now, nothing is counted */
 };
 
 /* The process is gone. */
