@@ -32,7 +32,7 @@
 #define MOST_FLIPS 1000     /* of few ops */
 #define STARTS_OPS 600      /* over the number of ops: games that flips begin with */
 #define SMALL_OPS 1500      /* up to here a try takes next to nothing */
-#define SHORT_OPS 300       /* up to here a portfolio is quick wherever it is asked */
+#define SHORT_OPS 500       /* up to here a portfolio is quick wherever it is asked */
 #define EXCHANGED_OPS 3000  /* up to here exchanges find much in some tenths of a second */
 #define THRASHES 1.3 /* times the step: from here on larger ones take seconds near the floor */
 #define FEWER 4
