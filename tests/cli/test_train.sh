@@ -292,7 +292,7 @@ grep -q -- "'a file.yaml' --resume 'a file.checkpoints' --updates 100000 (and" e
 # trials too short for one update, or longer than numbers are
 expect 2 "$ebb" train gpt.yaml --set optimizations.aggregation_frequency=13
 [[ $err == *"do not make one update of 13"* ]] || fail "a trial without an update: $err"
-timeout -s INT 1 "$ebb" train gpt.yaml --json --set searcher.max_steps=9000000000000000000 >out 2>err
+timeout -s INT 4 "$ebb" train gpt.yaml --json --set searcher.max_steps=9000000000000000000 >out 2>err
 checks=$((checks + 1))
 [ "$(value status)" = interrupted ] && [ "$(value updates)" -gt 0 ] || fail "a very long trial: $out"
 
