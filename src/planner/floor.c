@@ -21,9 +21,8 @@
 #define FEW_LESSONS 1     /* the same when the best is below what a floor is compared with */
 #define DEARER 4.0f       /* how much dearer each lesson makes what was missed */
 #define CHEAPER 1.5       /* times: sources stay where games then take so much less */
-#define WORTH_SOURCES                                                                              \
-    1.1 /* times the step: a game that takes longer is worth another that keeps them */
-#define BLOCKS_NODES 5000                   /* beyond, schedules take too much memory and time */
+#define WORTH_SOURCES 1.1 /* times the step: above, a game is played again with them */
+#define BLOCKS_NODES 5000 /* beyond, schedules take too much memory and time */
 #define MORE_WORK (140 * UINT64_C(1000000)) /* of the whole search when the best is above that */
 
 struct search {

@@ -128,7 +128,7 @@ static uint64_t least_ns(const struct unified *u, const struct plan *plan)
         uint64_t bytes = plan_size(plan, u->trace->storages[s->index].bytes);
         bool is_out = s->act == PLAN_SEND;
         (is_out ? out : in)[s->tier] +=
-            (uint64_t)mem_copy_ns(is_out ? &links->out[s->tier] : &links->in[s->tier], bytes);
+            device_copy_ns(is_out ? &links->out[s->tier] : &links->in[s->tier], bytes);
     }
     for (int k = 0; k < DEVICE_TIERS; k++) {
         least = out[k] > least ? out[k] : least;

@@ -28,9 +28,9 @@ static void parse_optimizer(struct optim_config *config)
     ebb_arena_fini(&arena);
 }
 
-/* Bytes; up to three values of the model. */
-static uint64_t floor_in(const char *name, const char *const values[3][2],
-                         enum train_precision precision, uint64_t *bound)
+/* Of a step of the model, with up to three values of its own. */
+static struct planner_floor_facts facts_of(const char *name, const char *const values[3][2],
+                                           int64_t batch, enum train_precision precision)
 {
     struct ebb_error err;
     struct nn_config config;
@@ -43,31 +43,23 @@ static uint64_t floor_in(const char *name, const char *const values[3][2],
     for (size_t i = 0; i < 3 && values[i][0]; i++)
         CHECK_OK(nn_config_set(&config, values[i][0], values[i][1], &err), &err);
     CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
-    struct train_model step = {
-        .net = &config, .batch = 2, .optim = &optim, .backend = backend, .precision = precision};
+    struct train_model step = {.net = &config,
+                               .batch = batch,
+                               .optim = &optim,
+                               .backend = backend,
+                               .precision = precision};
     CHECK_OK(train_model_trace(&step, &trace, &err), &err);
     CHECK_OK(planner_floor_facts_compute(trace, &f, &err), &err);
     trace_destroy(trace);
     ops_backend_destroy(backend);
-    *bound = f.lower_bound_bytes;
-    return f.floor_bytes;
+    return f;
 }
 
 /* Whether the model meets the bar; if not, no plan can, and the floor is next to what one needs. */
 static bool check_model(const struct nn_model *model, bool is_shown)
 {
-    struct ebb_error err;
-    struct nn_config config;
-    struct planner_floor_facts f;
-    struct trace *trace = NULL;
-    struct optim_config optim;
-    void *backend = NULL;
-    parse_optimizer(&optim);
-    CHECK_OK(nn_config_init(&config, model->name, &err), &err);
-    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
-    struct train_model step = {.net = &config, .batch = BATCH, .optim = &optim, .backend = backend};
-    CHECK_OK(train_model_trace(&step, &trace, &err), &err);
-    CHECK_OK(planner_floor_facts_compute(trace, &f, &err), &err);
+    static const char *const plain[3][2] = {{NULL}};
+    struct planner_floor_facts f = facts_of(model->name, plain, BATCH, TRAIN_FP32);
     double aim = (double)(f.always_live_bytes + f.working_bytes), floor = (double)f.floor_bytes;
     double bound = (double)f.lower_bound_bytes;
     bool is_met = floor <= BAR * aim;
@@ -76,8 +68,6 @@ static bool check_model(const struct nn_model *model, bool is_shown)
                floor / aim, floor / bound, (double)f.cost / (double)f.base_cost);
     CHECK(f.cost <= 8 * f.base_cost);
     CHECK(is_met || (bound > BAR * aim && floor <= 1.01 * bound));
-    trace_destroy(trace);
-    ops_backend_destroy(backend);
     return is_met;
 }
 
@@ -115,8 +105,8 @@ TEST(floor__of_every_model_is_within_a_tenth_of_what_must_be_there)
 TEST(floor__of_optimizers_in_a_loop_is_no_higher_in_16_bits)
 {
     static const char *const values[3][2] = {{"noise", "512"}, {"hidden", "512"}, {"unroll", "40"}};
-    uint64_t bound, fp32 = floor_in("unrolled_gan_large", values, TRAIN_FP32, &bound),
-                    bf16 = floor_in("unrolled_gan_large", values, TRAIN_BF16, &bound);
+    uint64_t fp32 = facts_of("unrolled_gan_large", values, 2, TRAIN_FP32).floor_bytes,
+             bf16 = facts_of("unrolled_gan_large", values, 2, TRAIN_BF16).floor_bytes;
     if (bf16 > fp32)
         printf("fp32 %.1f MB, bf16 %.1f MB\n", (double)fp32 / 1e6, (double)bf16 / 1e6);
     CHECK(bf16 <= fp32);
@@ -129,7 +119,8 @@ TEST(floor__of_wide_layers_holds_no_activation_that_nobody_needs)
     static const char *const values[3][2] = {{"layers", "90"}};
     static const enum train_precision precisions[] = {TRAIN_FP32, TRAIN_BF16};
     for (size_t i = 0; i < 2; i++) {
-        uint64_t bound, floor = floor_in("GPT_454B", values, precisions[i], &bound);
+        struct planner_floor_facts f = facts_of("GPT_454B", values, 2, precisions[i]);
+        uint64_t bound = f.lower_bound_bytes, floor = f.floor_bytes;
         if (floor > bound + bound / 200)
             printf("%.1f MB, the bound %.1f\n", (double)floor / 1e6, (double)bound / 1e6);
         CHECK(floor <= bound + bound / 200);
